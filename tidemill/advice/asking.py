@@ -83,10 +83,11 @@ def ask_all(calls: Sequence[Call], cache: Cache, seconds: float = SECONDS) -> li
 
 
 def distinct(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
-    """Gaps with the same reason as one; it is about all regions if they are in several."""
+    """Gaps with the same reason as one: the first of them, about all regions if they are in several."""
     found: dict[tuple[str, str], list[Gap]] = {}
     for gap in gaps:
-        found.setdefault((gap.source, gap.error.problem), []).append(gap)
+        reason = gap.error.problem.replace(gap.region, "") if gap.region else gap.error.problem
+        found.setdefault((gap.source, reason), []).append(gap)
     return tuple(
         replace(same[0], region=same[0].region if len({each.region for each in same}) == 1 else "")
         for same in found.values()
