@@ -37,6 +37,7 @@ sso_role_name = Submitter
 """
 LOAD = "from tidemill import Pipeline; print(Pipeline.load('s3://bucket/pipeline.json').descriptor.team)"
 VERB = "import sys; from tidemill.cli import main; sys.exit(main(['{}', '--pipeline', 's3://bucket/pipeline.json']))"
+AUDIENCE = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/ci/providers/ci"
 TOKEN = (
     "from tidemill.store import Store; "
     "print(Store.open('gs://bucket', user_login=True)._backend.credential_provider()['token'])"
@@ -60,6 +61,8 @@ class StandIn(BaseHTTPRequestHandler):
         path = urlsplit(self.path)
         if path.path == "/bucket/pipeline.json":
             self.answer(descriptor("s3://bucket").model_dump_json().encode(), ETag='"1"')
+        elif path.path == "/bucket/item":
+            self.answer(b"content", ETag='"1"')
         elif path.path == "/federation/credentials":
             expires = int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1000)
             keys = {"accessKeyId": "ASIASSO", "secretAccessKey": "key", "sessionToken": "t", "expiration": expires}
@@ -116,6 +119,13 @@ def client(code, cloud, home, **variables):
     )
 
 
+def run_here(cloud, home, uri, *arguments, **variables):
+    """`tidemill run` on an item of the cloud, in the person's home."""
+    arguments = ["run", "--store", str(home / "store"), *arguments, uri, "--", "cat", "{input}"]
+    code = f"import os, sys; os.chdir({str(home)!r}); from tidemill.cli import main; sys.exit(main({arguments!r}))"
+    return client(code, cloud, home, TIDEMILL_SCRATCH=str(home / "scratch"), **variables)
+
+
 def settings(home, config, credentials=""):
     folder = home / ".aws"
     (folder / "sso" / "cache").mkdir(parents=True)
@@ -159,6 +169,13 @@ def test_single_sign_on(cloud, tmp_path, config, key):
     assert {k.lower(): v for k, v in headers.items()}["x-amz-sso_bearer_token"] == "token-of-the-portal"
 
 
+def test_a_local_run_reads_items_by_single_sign_on(cloud, tmp_path):
+    sso_login(settings(tmp_path, SSO_SESSION), "work", datetime.now(UTC) + timedelta(hours=1))
+    done = run_here(cloud, tmp_path, "s3://bucket/item", AWS_PROFILE="ada")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert signer(cloud) == "ASIASSO"
+
+
 @pytest.mark.parametrize("logged_in", [False, True], ids=["never", "expired"])
 def test_single_sign_on_that_is_over_says_how_to_log_in(cloud, tmp_path, logged_in):
     cache = settings(tmp_path, SSO_OLD)
@@ -181,23 +198,34 @@ def test_no_google_login_is_told_with_what_to_type(cloud, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_a_workload_identity_file(cloud, tmp_path):
+def identity_file(cloud, tmp_path):
     """What a CI's `external_account` file holds: a token of the CI is exchanged for one of Google's."""
     (tmp_path / "oidc").write_text("token-of-the-ci")
-    audience = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/ci/providers/ci"
     file = tmp_path / "identity.json"
     file.write_text(
         json.dumps(
             {
                 "type": "external_account",
-                "audience": audience,
+                "audience": AUDIENCE,
                 "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
                 "token_url": f"{url(cloud)}/v1/token",
                 "credential_source": {"file": str(tmp_path / "oidc")},
             }
         )
     )
-    done = client(TOKEN, cloud, tmp_path, GOOGLE_APPLICATION_CREDENTIALS=str(file), GOOGLE_CLOUD_PROJECT="p")
+    return {"GOOGLE_APPLICATION_CREDENTIALS": str(file), "GOOGLE_CLOUD_PROJECT": "p"}
+
+
+def test_a_workload_identity_file(cloud, tmp_path):
+    done = client(TOKEN, cloud, tmp_path, **identity_file(cloud, tmp_path))
     assert done.stdout == "token-of-sts\n", done.stderr
     assert cloud.bodies[0]["subject_token"] == ["token-of-the-ci"]
-    assert cloud.bodies[0]["audience"] == [audience]
+    assert cloud.bodies[0]["audience"] == [AUDIENCE]
+
+
+def test_a_local_run_reads_items_by_a_google_login(cloud, tmp_path):
+    """Not proved for a person's own login: google-auth asks no other address than Google's for its token."""
+    done = run_here(cloud, tmp_path, "gs://bucket/item", GOOGLE_BASE_URL=url(cloud), **identity_file(cloud, tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    [headers] = [headers for path, headers in cloud.calls if path.startswith("/bucket/")]
+    assert {k.lower(): v for k, v in headers.items()}["authorization"] == "Bearer token-of-sts"
