@@ -43,8 +43,6 @@ NAMES = (
     "logs",
 )
 TIMEOUT_SECONDS = 1800
-COLDLY = {**os.environ, COLD: "1"}
-"""Every process starts as it does for a user."""
 
 
 def there() -> list[str]:
@@ -58,7 +56,9 @@ def module(name: str) -> str:
 
 
 def run_one(name: str) -> int:
-    """Run a benchmark in this process."""
+    """Run a benchmark in this process. Every process that it starts begins as it does for a user."""
+    os.environ[COLD] = "1"
+    print(f"# {name}: {figures.machine()}", flush=True)
     importlib.import_module(f"benchmarks.{module(name)}").main()
     return 1 if figures.short else 0
 
@@ -75,10 +75,9 @@ def main(arguments: list[str]) -> int:
             return 2
     code = 0
     for name in [one for found in chosen.values() for one in found] or known:
-        print(f"# {name}: {figures.machine()}", flush=True)
         command = [sys.executable, "-m", "benchmarks", "--here", name]
         try:
-            ended = subprocess.run(command, stdin=subprocess.DEVNULL, env=COLDLY, timeout=TIMEOUT_SECONDS, check=False)
+            ended = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             print(f"{name}: not within {TIMEOUT_SECONDS} s")
             code = 1

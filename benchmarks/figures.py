@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 
 short: list[str] = []
 """Figures of this process that missed their limits."""
@@ -34,5 +36,10 @@ def _number(value: float) -> str:
 
 
 def machine() -> str:
-    """Describe the machine in one line, because figures of two machines are not comparable."""
-    return f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}"
+    """Describe machine and interpreter in one line, because figures of two of them are not comparable.
+
+    The same version of Python may be a quarter slower in another build.
+    """
+    _, built = platform.python_build()
+    python = f"Python {platform.python_version()} of {sys.base_prefix}, built {' '.join(built.split()[:3])}"
+    return f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, {python}"
