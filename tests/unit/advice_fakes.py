@@ -32,11 +32,16 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
         seen = prices.SpotRange(usd, usd, DAY, "the advisor") if usd else None
         return prices.MachinePrice(fixed, seen, DAY, "a price list")
 
+    def on_demand(cloud: str, region: str, type: str, *, gpus: int = 0) -> prices.ServicePrice | None:  # noqa: A002
+        found = machine(cloud, region, type)
+        return prices.ServicePrice(found.on_demand, DAY, "a price list") if found and found.on_demand else None
+
     def interruption(cloud: str, region: str, type: str) -> prices.Interruption | None:  # noqa: A002
         found = BUCKETS.get(type) if region == "us-west-2" else None
         return prices.Interruption(*found, DAY, "the advisor") if found else None
 
     monkeypatch.setattr(prices, "machine", machine)
+    monkeypatch.setattr(prices, "on_demand", on_demand)
     monkeypatch.setattr(prices, "interruption", interruption)
 
 

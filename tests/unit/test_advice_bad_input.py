@@ -91,14 +91,16 @@ REFUSED = {
     ),
     "no price in the region": (["--cpus", "8", "--regions", "eu-west-1", "--offline"], "regions", ["--live"]),
     "no price in China": (["--cpus", "8", "--regions", "cn-north-1", "--offline"], "regions", ["cn-north-1", "--live"]),
-    # 19 to 22: contradictions.
+    # 19 to 24: contradictions.
     "nothing is asked for": (HERE, "cpus", ["--gpus, --cpus or --memory"]),
     "no region and no pipeline": (["--cpus", "4"], None, ["--pipeline", "--regions"]),
     "names that are none": (["--cpus", "4", "--regions", ","], None, ["--regions", "','"]),
     "no time at all": (["--cpus", "4", "--hours", "0", *HERE], "--hours", ["0"]),
+    "a time that is no number": (["--cpus", "4", "--hours", "nan", *HERE], "hours", ["nan"]),
+    "a GPU of endless memory": (["--gpus", "4", "--gpu-memory", "inf", *HERE], "gpu_memory", ["inf"]),
 }
 WITH_A_PIPELINE = {
-    # 23 to 26: queues and jobs.
+    # 25 to 28: queues and jobs.
     "unknown queue": (["--queue", "cqu"], "queue", ["'cqu'", "cpu, gpu"]),
     "a queue and machines": (["--queue", "cpu", "--gpus", "4"], None, ["--gpus and --queue"]),
     "unknown job": (["--cpus", "8", "--like", "tlies", "--offline"], "job", ["'tlies'"]),
@@ -134,7 +136,7 @@ def test_a_question_about_what_a_pipeline_does_not_have_is_refused(stack, capsys
 
 SCORES = "ec2:GetSpotPlacementScores"
 NOTED = {
-    # 27 to 32: what narrows an answer.
+    # 29 to 34: what narrows an answer.
     "one type only": (
         LiveAnswer(scores=(score(2),), prices=(spot_price("p4de.24xlarge", "a", 9.0),)),
         ["fewer than 3 types low by rule", "1 is asked about"],

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.unit.advice_fakes import DAY, ON_DEMAND, answered, score, spot_price, tables
-from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, queue
+from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, pipeline, queue
 from tests.unit.report_jobs import made_job
 from tests.unit.test_report_reclaims import mark, told
 from tidemill.advice.shapes import Need
@@ -243,6 +243,26 @@ def test_a_queue_is_shown_as_it_stands(monkeypatch, stack, capsys):
     assert text.index("usw2-az1: 8/10") < text.index("usw2-az2: 3/10")
     assert [question.one_zone for question in source.questions] == [False, True]
     assert "AWS scores fewer than 3 types low by rule, and 1 is asked about" in text
+
+
+def test_a_type_that_costs_more_than_the_queue_pays_is_named(monkeypatch):
+    tables(monkeypatch)
+    answered(monkeypatch, LiveAnswer(prices=(spot_price("g5.2xlarge", "a", 0.9),)))
+    capped = queue(machines=[gpu_machine()], capacity=[Rung(market="spot", max_cpus=64, max_price_percent=70)])
+    made, _ = pipeline(queues={"gpu": capped})
+    notes = advise(AdviceWanted(Need(), queue="gpu"), made.site).notes
+    assert (
+        "g5.2xlarge costs 0.900 USD/h on Spot, more than the queue pays: 70 % of 1.212 (2025-06-01, a price list)."
+        in notes
+    )
+
+
+def test_one_reason_of_several_gaps_is_one_line(monkeypatch):
+    tables(monkeypatch)
+    gaps = tuple(Gap(call, "", NoPermissionError(f"{call}: no login.", "Log in.")) for call in ("ec2:A", "ec2:B"))
+    answered(monkeypatch, LiveAnswer(gaps=gaps))
+    notes = advise(AdviceWanted(GPUS.need, GPUS.regions, live=True)).notes
+    assert "ec2:A, ec2:B: no login. Log in." in notes
 
 
 # ---- what is printed ---------------------------------------------------------------------------------------------

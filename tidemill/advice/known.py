@@ -117,14 +117,13 @@ def _widest(ranges: Sequence[Range]) -> Range | None:
 
 def _listed(shape: MachineShape) -> Price | None:
     """The price that the table has."""
-    found = prices.machine(shape.cloud, shape.region, shape.machine.type, gpus=shape.machine.gpus)
-    if found is None:
-        return None
+    cloud, region, machine = shape.cloud, shape.region, shape.machine
     if shape.market == "on_demand":
-        usd = found.on_demand
-        return None if usd is None else Price(usd, usd, usd, None, found.as_of, found.source)
-    spot = found.spot
-    return None if spot is None else Price(spot.high, spot.low, spot.high, None, spot.as_of, spot.source)
+        fixed = prices.on_demand(cloud, region, machine.type, gpus=machine.gpus)
+        return Price(fixed.usd, fixed.usd, fixed.usd, None, fixed.as_of, fixed.source) if fixed else None
+    found = prices.machine(cloud, region, machine.type, gpus=machine.gpus)
+    spot = found.spot if found else None
+    return Price(spot.high, spot.low, spot.high, None, spot.as_of, spot.source) if spot else None
 
 
 def _bucket(shape: MachineShape) -> Bucket | None:

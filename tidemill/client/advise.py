@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tidemill import capacity, machines, prices
+from tidemill.advice import notes
 from tidemill.advice.known import Knowledge, of_ten
 from tidemill.advice.model import ShapeAdvice, ZoneScore, advised
 from tidemill.advice.own import OwnFigures
 from tidemill.advice.rank import RESTART_SECONDS, SAVE_SECONDS, Ranked, Work, rank
 from tidemill.advice.shapes import MachineShape, Need, Region, regions_of, shapes
 from tidemill.advice.sources import LiveAnswer, LiveSource, Question
-from tidemill.backends.aws.facts import kind_of
 from tidemill.client.journal import find_spec
 from tidemill.client.own import read_own
 from tidemill.client.place import choose_queue
@@ -26,8 +26,9 @@ from tidemill.job import JobSpec
 
 MOST_TYPES = 40
 """Types that a cloud is asked about, the cheapest of the table first: so many that its answer says something."""
-SCORED_TYPES = 3
-"""AWS scores fewer types low, whatever they are."""
+
+LONGEST = 1e6
+"""Hours of work, seconds of a save, GB of a GPU: no more than this."""
 
 OpenSource = Callable[[str, str, str], LiveSource | None]
 """Makes the source of a cloud, from its name, the pipeline's region and the pipeline's account."""
@@ -85,6 +86,7 @@ class _Asking:
 
     def answer(self) -> ShapeAdvice:
         wanted = self._wanted
+        _check_numbers(wanted)
         queue = _queue(self._site, wanted.queue) if self._site and wanted.queue is not None else None
         need = Need(architecture=queue[1].architecture) if queue else self._need()
         found = _queue_shapes(self._site, queue[1]) if self._site and queue else self._shapes(need)
@@ -102,7 +104,8 @@ class _Asking:
         )
         ranked = rank((known.of(shape) for shape in found if known.sold(shape)), work)
         self._check_prices(ranked)
-        self._quotas(ranked, live)
+        self._notes += notes.quotas(ranked, live)
+        self._notes += notes.caps(ranked, queue[1].most_percent) if queue else []
         if not (need.gpus or wanted.every_size or queue):
             ranked = _best_sizes(ranked)
         return ShapeAdvice(
@@ -192,15 +195,12 @@ class _Asking:
                     raise
                 self._notes.append(f"No cloud was asked: {error}")
                 continue
-            if cloud == "aws" and len(question.types) < SCORED_TYPES:
-                self._notes.append(
-                    f"AWS scores fewer than {SCORED_TYPES} types low by rule, and {len(question.types)} "
-                    f"{'is' if len(question.types) == 1 else 'are'} asked about: more families give a truer score."
-                )
+            if cloud == "aws" and len(question.types) < notes.SCORED_TYPES:
+                self._notes.append(notes.few_types(len(question.types)))
             if self._wanted.queue is not None:
                 by_zone = source.ask(replace(question, one_zone=True))
                 zones += _zone_scores(by_zone)
-        self._notes += [str(gap) for answer in answers for gap in answer.gaps]
+        self._notes += notes.gaps(gap for answer in answers for gap in answer.gaps)
         return _joined(answers), zones
 
     # ---- what is noted --------------------------------------------------------------------------------------------
@@ -223,24 +223,14 @@ class _Asking:
         if silent:
             self._notes.append(f"No price of these machines is known in {', '.join(silent)}: they come last.")
 
-    def _quotas(self, ranked: Sequence[Ranked], live: LiveAnswer) -> None:
-        """Shapes that are larger than the account's limit."""
-        for quota in live.quotas:
-            if quota.value is None:
-                continue
-            over = [
-                row
-                for row in ranked
-                if (shape := row.facts.shape).cloud == "aws"
-                and (shape.region, shape.market, kind_of(shape.type)) == (quota.region, quota.market, quota.kind)
-                and shape.cpus > quota.value
-            ]
-            if over:
-                self._notes.append(
-                    f"The account may run {quota.value:,.0f} vCPUs of {quota.kind} types on {quota.market} in "
-                    f"{quota.region} ({quota.source}, {quota.as_of}), and {len(over)} of these shapes have more: ask "
-                    "AWS for a larger quota."
-                )
+
+def _check_numbers(wanted: AdviceWanted) -> None:
+    given = {"hours": wanted.hours, "save_time": wanted.save_seconds, "gpu_memory": wanted.need.gpu_memory_gb}
+    for what, value in given.items():
+        if not 0 <= value <= LONGEST or (value == 0 and what != "gpu_memory"):
+            raise CallerError.about(
+                what, value, f"more than 0 and at most {LONGEST:,.0f}", "Leave it out for the default."
+            )
 
 
 def _queue(site: Site, name: str) -> tuple[str, Queue]:

@@ -19,6 +19,7 @@ from tidemill.prices.table import (
     interruption,
     machine,
     offering,
+    on_demand,
     regions,
     service,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "interruption",
     "machine",
     "offering",
+    "on_demand",
     "origin",
     "regions",
     "service",

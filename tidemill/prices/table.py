@@ -78,6 +78,15 @@ def machine(cloud: str, region: str, type: str, *, gpus: int = 0) -> MachinePric
     return MachinePrice(fixed, ranged, min(map(_date, known)), sources)
 
 
+def on_demand(cloud: str, region: str, type: str, *, gpus: int = 0) -> ServicePrice | None:  # noqa: A002
+    """What one machine costs per hour On-Demand, with the date and source of that alone; see `machine`."""
+    found = machine(cloud, region, type, gpus=gpus)
+    if found is None or found.on_demand is None:
+        return None
+    part = _region(cloud, region)["on_demand"]
+    return ServicePrice(found.on_demand, _date(part), part["source"])
+
+
 def interruption(cloud: str, region: str, type: str) -> Interruption | None:  # noqa: A002
     """How often machines of a type are taken away in a region; None where that is unknown, and on GCP always."""
     part = _region(cloud, region).get("interruption", {})
