@@ -14,7 +14,7 @@ from components import machines
 from components.config import Queue
 from tidemill import capacity, prices
 from tidemill.advice.shapes import type_name
-from tidemill.advice.sources import LiveAnswer
+from tidemill.advice.sources import LiveAnswer, PlacementScore
 from tidemill.machines import MachineType
 from tidemill.prices import SpotRange
 from tidemill.prices.origin import Dated
@@ -79,12 +79,14 @@ class Book:
     Attributes:
         live: What the cloud said of the queue's own types.
         wide: What it said of those and of all that the queue could have.
+        zoned: AWS: what it said of the queue's own types if all machines are in one zone.
     """
 
     cloud: str
     region: str
     live: LiveAnswer = field(default_factory=LiveAnswer)
     wide: LiveAnswer = field(default_factory=LiveAnswer)
+    zoned: LiveAnswer = field(default_factory=LiveAnswer)
     used: list[Dated] = field(default_factory=list)
 
     def family(self, name: str, queue: Queue) -> Family:
@@ -122,6 +124,11 @@ class Book:
 
     def _per_item(self, machine: MachineType, queue: Queue, usd: float) -> float:
         return usd / capacity.slots(self.cloud, machine, queue.item)
+
+    def zones(self) -> list[PlacementScore]:
+        """The scores of single zones, the best first."""
+        found = [each for each in self.zoned.scores if each.region == self.region and each.zone]
+        return sorted(found, key=lambda each: (-each.value, each.zone or ""))
 
     def has_spot_price(self, machine: MachineType) -> bool:
         """Whether the tables have one."""

@@ -71,7 +71,10 @@ def _region(path: Path, cloud: str, raw: Mapping[str, Any]) -> str:
     try:
         (place,) = regions_of([region])
     except CallerError as error:
-        raise click.UsageError(f"{path.name}: {key}: {error.problem} Name a region there.") from None
+        # What follows the first sentence is about options of `tidemill advise`.
+        fix = error.fix.partition(". ")[0].rstrip(".")
+        end = "" if fix.endswith("?") else "."
+        raise click.UsageError(f"{path.name}: {key} is {region!r}, which is no known region. {fix}{end}") from None
     if place.cloud != cloud:
         raise click.UsageError(
             f"{path.name}: {key}: {region} is a region of {place.cloud}, and the stack is on {cloud}."
@@ -150,4 +153,7 @@ def ask(about: Subject, source: LiveSource) -> Book:
     priced = {each.type for each in wide.prices if each.value is not None}
     if any(book.has_spot_price(each) and type_name(each) not in priced for row in rows for each in row.types):
         wide = dataclasses.replace(wide, prices=())
-    return Book(cloud, about.region, live, wide)
+    book = Book(cloud, about.region, live, wide)
+    if cloud == "aws" and (queue.machines.zones or queue.aws.placement_group == "cluster"):
+        book.zoned = source.ask(Question((about.region,), tuple(own), cpus, one_zone=True))
+    return book

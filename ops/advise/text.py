@@ -54,6 +54,10 @@ def _now(known: Book) -> Iterator[str]:
         yield f"Spot in {known.region} now: {chance}."
     if wide and (not chance or wide.told != chance.told):
         yield f"With every family that could be named: {wide}."
+    zones = known.zones()
+    if zones:
+        told = ", ".join(f"{each.zone} {each.value}" for each in zones)
+        yield f"All in one zone: {told}, of 10 ({zones[0].at:%Y-%m-%d %H:%M} UTC, {zones[0].source})."
     yield from (f"Not known: {gap}" for gap in _gaps(known))
     if chance is None and not known.wide.prices:
         yield "All figures are those of the tables."
@@ -62,7 +66,7 @@ def _now(known: Book) -> Iterator[str]:
 def _gaps(known: Book) -> list[str]:
     """What could not be asked, a line for each reason: without a login every call has the same one."""
     reasons: dict[tuple[str, str], dict[str, str]] = {}
-    for gap in (*known.live.gaps, *known.wide.gaps):
+    for gap in (*known.live.gaps, *known.wide.gaps, *known.zoned.gaps):
         bare = gap.error.problem.removeprefix(f"{gap.source}: ")
         reasons.setdefault((bare, gap.error.fix), {}).setdefault(gap.source, str(gap))
     return [
@@ -146,6 +150,10 @@ def document(about: Subject, seen: Standing, found: QueueAdvice, known: Book, *,
         "region": about.region,
         "spot_now": _chance(known.chances()),
         "spot_now_with_every_family": _chance(known.chances(wide=True)),
+        "zones_now": [
+            {"zone": each.zone, "score": each.value, "at": each.at.isoformat(), "source": each.source}
+            for each in known.zones()
+        ],
         "not_known": _gaps(known),
         "families": _families(seen.families),
         "candidates": _families(seen.candidates),

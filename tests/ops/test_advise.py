@@ -245,6 +245,10 @@ def cloud(monkeypatch, stacks):
 def scored(question, value, *, priced=()):
     """AWS's answer: one score for all types, and prices of some."""
     region = question.regions[0]
+    if question.one_zone:
+        zones = [PlacementScore(region, f"{region}{letter}", NOW, "ec2:GetSpotPlacementScores", None, points)
+                 for letter, points in (("a", 2), ("b", 7), ("c", 2))]  # fmt: skip
+        return LiveAnswer(scores=tuple(zones))
     score = PlacementScore(region, None, NOW, "ec2:GetSpotPlacementScores", None, value)
     paid = [SpotPrice(region, "us-west-2a", NOW, "ec2:DescribeSpotPriceHistory", kind, 0.4, None, None)
             for kind in question.types if kind.startswith(tuple(priced))]  # fmt: skip
@@ -262,7 +266,9 @@ def test_a_low_score_brings_more_families_and_an_on_demand_rung(path, cloud):
     queue = yaml.safe_load(path.read_text())["config"]["tidemill:queues"]["cpu"]
     assert queue["capacity"] == [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 16}]
     assert len(queue["machines"]["families"]) == 10
-    own, every = said.asked
+    assert "All in one zone: us-west-2b 7, us-west-2a 2, us-west-2c 2, of 10 (2026-11-22 18:00 UTC" in output
+    own, every, zoned = said.asked
+    assert zoned.types == own.types
     assert own.types == ("c6i.large", "c6i.xlarge", "c7i.large", "c7i.xlarge")
     assert own.cpus == every.cpus == 64
     assert set(own.types) < set(every.types)

@@ -38,14 +38,14 @@ CASES: dict[str, tuple[list[str], str, str]] = {
     "4 unknown region": (
         ["cpu", OFF],
         replaced("us-west-2 ", "us-wast-2 "),
-        "aws:region: There is no region 'us-wast-2' that this version knows of. Did you mean 'us-west-2'?",
+        "aws:region is 'us-wast-2', which is no known region. Did you mean 'us-west-2'?",
     ),
     "5 zone for a region": (
         ["cpu", OFF],
         replaced("us-west-2 ", "us-west-2a "),
-        "and this is a zone. Name a region",
+        "aws:region is 'us-west-2a', which is no known region. Name us-west-2.",
     ),
-    "6 zone's id for a region": (["cpu", OFF], replaced("us-west-2 ", "usw2-az1 "), "this is a zone's id"),
+    "6 zone's id for a region": (["cpu", OFF], replaced("us-west-2 ", "usw2-az1 "), "Name us-west-2."),
     "7 region of the other cloud": (
         ["cpu", OFF],
         replaced("us-west-2 ", "us-central1 "),
