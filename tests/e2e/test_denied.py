@@ -5,6 +5,7 @@ localcloud's evaluator decides, from the policies that the stack produced; AWS's
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -72,6 +73,35 @@ def test_a_submitter_may_submit_and_nothing_else(team: Team, service: str, opera
     with pytest.raises(ClientError) as refused:
         getattr(client(team.person, service), operation)(**filled)
     assert denied(refused.value)
+
+
+def test_advice_is_live_with_the_stacks_grant_and_says_what_is_missing_without(team: Team, tmp_path: Path) -> None:
+    """The figures are localcloud's: whether AWS's scores are right, it cannot tell."""
+    said = advice(team, tmp_path / "with")
+    assert {shape["score"]["source"] for shape in said["shapes"] if shape["market"] == "spot"} == {SCORES}
+    assert not [note for note in said["notes"] if "denied" in note]
+    iam = client(team.cloud.env, "iam")
+    role = team.outputs["submitter_role_arn"].rpartition("/")[2]
+    attached = iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+    (grant,) = [each["PolicyArn"] for each in attached if "-submitter-advise-" in each["PolicyName"]]
+    iam.detach_role_policy(RoleName=role, PolicyArn=grant)
+    try:
+        without = advice(team, tmp_path / "without")
+    finally:
+        iam.attach_role_policy(RoleName=role, PolicyArn=grant)
+    assert {shape["score"] for shape in without["shapes"]} == {None}
+    assert all(shape["price"] for shape in without["shapes"])  # of the tables
+    assert [note for note in without["notes"] if note.startswith(SCORES) and "advise: true" in note]
+
+
+SCORES = "ec2:GetSpotPlacementScores"
+
+
+def advice(team: Team, cache: Path) -> dict:
+    """What `tidemill advise` says of the queue, with a cache of its own."""
+    person = {**team.person, "XDG_CACHE_HOME": str(cache)}
+    asking = Team(team.cloud, team.project, team.outputs, person)
+    return json.loads(asking.tidemill("advise", "--queue", "cpu", "--json"))
 
 
 def test_a_job_reaches_its_own_store_and_no_other(team: Team, tmp_path: Path) -> None:

@@ -77,6 +77,16 @@ def test_answers_belong_to_their_account(tmp_path: Path):
     assert other.calls["GetSpotPlacementScores"] == 1
 
 
+def test_without_an_account_answers_belong_to_the_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    for key in ("one", "one", "other"):
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+        aws = SlowAws(0)
+        AwsSource("us-west-2", "", aws, cache=Cache(tmp_path)).ask(QUESTION)  # type: ignore[arg-type]
+        asked.append(aws.calls["GetSpotPlacementScores"])
+    assert asked == [1, 0, 1]
+
+
 def test_scores_of_one_zone_have_the_accounts_names_of_zones(tmp_path: Path):
     aws = SlowAws(0)
     answer = ask(aws, tmp_path, Question(("us-west-2",), FORTY[:3], 64, one_zone=True))

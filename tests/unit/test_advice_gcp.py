@@ -123,3 +123,10 @@ def test_what_google_leaves_out_is_unknown(tmp_path: Path, monkeypatch: pytest.M
     assert {(each.value, each.uptime, each.placed) for each in answer.capacity} == {(None, None, ())}
     assert {(each.value, each.days) for each in answer.reclaims} == {(None, 0)}
     assert answer.prices == answer.gaps == ()
+
+
+def test_without_a_project_nothing_is_asked(tmp_path: Path):
+    google = SlowGoogle(0)
+    answer = GcpSource("", google, cache=Cache(tmp_path)).ask(QUESTION)
+    assert google.calls.total() == 0
+    assert "--pipeline" in str(answer.gaps[0])

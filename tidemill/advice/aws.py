@@ -9,6 +9,7 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeO
 from __future__ import annotations
 
 import datetime
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,7 +68,7 @@ class AwsSource:
 
     Args:
         region: Of the pipeline. There scores are asked for, about other regions too.
-        account: Of the pipeline. Answers that are kept belong to it.
+        account: Of the pipeline, or empty. Answers that are kept belong to it, or to the login of the environment.
         session: boto3's; None for the default profile's.
         cache: Where answers are kept for a while.
         seconds: How long the calls of a question together may take.
@@ -82,7 +83,8 @@ class AwsSource:
         cache: Cache | None = None,
         seconds: float = SECONDS,
     ) -> None:
-        self._region, self._account = region, account
+        self._region = region
+        self._account = account or os.environ.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_PROFILE", "")
         self._cache, self._seconds = cache or Cache(), seconds
         self._session, self._clients, self._lock = session, dict[tuple[str, str], Any](), threading.Lock()
 

@@ -22,6 +22,7 @@ from tidemill.advice.history import QUARTER, WEEK, PriceAt, ranged
 from tidemill.advice.sources import (
     ApiOffError,
     CapacityAdvice,
+    Gap,
     LiveAnswer,
     NoAnswerError,
     NoPermissionError,
@@ -58,7 +59,7 @@ class GcpSource:
     """Asks GCP with the caller's own login.
 
     Args:
-        project: Of the pipeline; it pays for the calls' quota.
+        project: Of the pipeline, whose quota the calls use; without one, nothing is asked.
         session: None for the application default credentials'.
         cache: Where answers are kept for a while.
         seconds: How long the calls of a question together may take.
@@ -76,6 +77,9 @@ class GcpSource:
         It makes one call in each region for the capacity of all types together, and ten for the history of the first
         types, shared by the regions.
         """
+        if not self._project:
+            said = f"{CAPACITY}: no project is named whose quota the call uses."
+            return LiveAnswer(gaps=(Gap(CAPACITY, "", NoAnswerError(said, "Name a pipeline on GCP: --pipeline.")),))
         asked = question.normal
         calls: list[Call] = []
         for region in asked.regions:
