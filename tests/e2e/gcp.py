@@ -122,6 +122,7 @@ def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None =
     project = Project(folder, cloud.env, "demo-gcp")
     with project.config() as config:
         config["tidemill:monitoring"] = {"job_channels": {"oncall": topic_of(google)}}
+        config["tidemill:access"]["advise"] = True
     change(project, queue or {})
     outputs = project.outputs()
     login = folder / "login.json"

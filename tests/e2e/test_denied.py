@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,8 +100,7 @@ SCORES = "ec2:GetSpotPlacementScores"
 
 def advice(team: Team, cache: Path) -> dict:
     """What `tidemill advise` says of the queue, with a cache of its own."""
-    person = {**team.person, "XDG_CACHE_HOME": str(cache)}
-    asking = Team(team.cloud, team.project, team.outputs, person)
+    asking = replace(team, person={**team.person, "XDG_CACHE_HOME": str(cache)})
     return json.loads(asking.tidemill("advise", "--queue", "cpu", "--json"))
 
 

@@ -13,7 +13,9 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
@@ -202,3 +204,31 @@ def test_three_jobs_begin_one_after_the_other_without_a_client(team: GcpTeam, tm
     assert [json.loads(team.read(f"{store}/{layout.begun(job)}"))["by"] for job in (second, third)] == [
         "reconciler"
     ] * 2
+
+
+def test_advice_is_live_with_the_stacks_grant_and_says_what_is_missing_without(team: GcpTeam, tmp_path: Path) -> None:
+    """The figures are localcloud's: whether Google's are right, it cannot tell."""
+    said = advice(team, tmp_path / "with")
+    assert {shape["score"]["source"] for shape in said["shapes"] if shape["market"] == "spot"} == {ADVICE}
+    assert not [note for note in said["notes"] if "denied" in note]
+    name = "v1/projects/{project}/roles/demo_local_submitter"
+    role = team.google.call("iam", "GET", name)
+    kept = [each for each in role["includedPermissions"] if not each.startswith("compute.advice.")]
+    team.google.call("iam", "PATCH", f"{name}?updateMask=includedPermissions", {"includedPermissions": kept})
+    try:
+        without = advice(team, tmp_path / "without")
+    finally:
+        given = {"includedPermissions": role["includedPermissions"]}
+        team.google.call("iam", "PATCH", f"{name}?updateMask=includedPermissions", given)
+    assert len(kept) == len(role["includedPermissions"]) - 2
+    assert {shape["score"] for shape in without["shapes"]} == {None}
+    assert [note for note in without["notes"] if note.startswith(f"{ADVICE} is denied") and "advise: true" in note]
+
+
+ADVICE = "compute.advice.capacity"
+
+
+def advice(team: GcpTeam, cache: Path) -> dict[str, Any]:
+    """What `tidemill advise` says of the queue, with a cache of its own."""
+    asking = replace(team, person={**team.person, "XDG_CACHE_HOME": str(cache)})
+    return json.loads(asking.tidemill("advise", "--queue", "cpu", "--json"))
