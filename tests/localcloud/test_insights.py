@@ -40,8 +40,7 @@ HOSTILE = [
 class Group:
     """A log group, and the calls that the backend makes."""
 
-    def __init__(self):
-        session = boto3.Session("id", "key", region_name="us-west-2")
+    def __init__(self, session):
         self.calls: list[str] = []
         self.client = session.client("logs")
         session.events.register("before-call.logs", lambda model, **_: self.calls.append(model.name))
@@ -75,12 +74,20 @@ def emulate(monkeypatch):
         monkeypatch.setattr(emulated.LogsResponse, name, getattr(emulated, f"_{name}"), raising=False)
 
 
+@pytest.fixture(scope="module")
+def session():
+    """An account. Emptying all of its services takes longer than any test here."""
+    with mock_aws():
+        yield boto3.Session("id", "key", region_name="us-west-2")
+
+
 @pytest.fixture
-def group(monkeypatch):
+def group(session, monkeypatch):
     monkeypatch.setattr(insights, "PAUSES", (0.0,))
     emulate(monkeypatch)
-    with mock_aws():
-        yield Group()
+    made = Group(session)
+    yield made
+    made.client.delete_log_group(logGroupName=GROUP)
 
 
 def test_a_job_is_searched_by_one_query(group):
