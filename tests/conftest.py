@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("leave_out_unchanged"):
         config.pluginmanager.register(Unchanged(config))
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
-        warm.share()
+        config.option.tx = [f"popen//python={warm.share()}" for _ in config.option.tx]
 
 
 @pytest.hookimpl(optionalhook=True)

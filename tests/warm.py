@@ -28,7 +28,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, ClassVar, NoReturn
@@ -38,10 +38,14 @@ COLD = "TIDEMILL_TESTS_COLD"
 """Environment variable with which each process starts as it does for a user."""
 SHARED = "TIDEMILL_TESTS_WARM"
 """Environment variable with the folder of a server that another process has started."""
+WORKER = "TIDEMILL_TESTS_WORKER"
+"""Environment variable with which a fork runs tests, on both clouds, and processes that it starts are no forks."""
 START_SECONDS = 60.0
 HOST = "pulumi-language-python"
 LAUNCHERS = ("pulumi-resource-aws", "pulumi-resource-gcp", "pulumi-analyzer-policy-python", HOST)
 _OURS = ("components", "tidemill", "policy", "rules", "ops", "plugin", "shared", "bootstrap")
+_FOR_TESTS = ("jsonschema", "rich.markdown", "ruamel.yaml")
+"""What many tests import that runs do not."""
 _CLOUDS = {"AWS_ENDPOINT_URL": "aws", "GOOGLE_PROJECT": "gcp"}
 """The cloud of the runs in whose environment a variable is."""
 
@@ -72,9 +76,10 @@ def _launchers(original: str) -> Path:
     return folder
 
 
-def share() -> None:
-    """Let the processes that this one starts use its server too."""
+def share() -> str:
+    """Let the processes that this one starts use its server too. Returns an interpreter whose processes run tests."""
     os.environ[SHARED] = str(_server())
+    return str(_server() / "forked-worker")
 
 
 @functools.cache
@@ -84,8 +89,9 @@ def _server() -> Path:
         return Path(shared)
     folder = Path(tempfile.mkdtemp(prefix="tidemill-warm-"))
     client = f'exec "{sys.executable}" -IS "{ROOT}/tests/warm_client.py" "{folder}/socket" "$@"'
-    (folder / "forked-python").write_text(f"#!/bin/sh\n{client}\n")
-    (folder / "forked-python").chmod(0o755)
+    for name, variables in (("forked-python", ""), ("forked-worker", f"export {WORKER}=1\n")):
+        (folder / name).write_text(f"#!/bin/sh\n{variables}{client}\n")
+        (folder / name).chmod(0o755)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(f"{folder}/socket")
     listening.listen(64)
@@ -189,6 +195,7 @@ class Server:
     def __init__(self, folder: Path, listening: socket.socket) -> None:
         self._python, self._listening = str(folder / "forked-python"), listening
         self._running: dict[int, socket.socket] = {}
+        self._imported: set[str] = set()
         self._prepared: set[str] = set()
         self._ours: dict[str, ModuleType] = {}
         self._environment = dict(os.environ)
@@ -234,40 +241,66 @@ class Server:
             return
         cwd, count, *rest = os.fsdecode(request).split("\0")
         arguments, environment = rest[: int(count)], dict(each.split("=", 1) for each in rest[int(count) :])
-        self._prepare(arguments, environment)
+        worker = bool(environment.pop(WORKER, None))
+        if worker:
+            self._import(_CLOUDS.values(), _FOR_TESTS)
+        else:
+            self._prepare(arguments, environment)
         pid = os.fork()
         if not pid:
-            sys.executable = sys.executable if environment.get(COLD) else self._python
-            self._become(fds, cwd, arguments, environment)
+            sys.executable = sys.executable if worker or environment.get(COLD) else self._python
+            self._become(fds, cwd, arguments, environment, worker)
         for fd in fds:
             os.close(fd)
         self._running[pid] = client
         _send(client, pid)
 
     def _prepare(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Import everything that runs on a cloud need. Our own modules are set aside for `_Kept`."""
+        """Import and read everything that runs on a cloud need."""
         daemons = {cloud for cloud in _CLOUDS.values() if f"localcloud.{cloud}.serve" in arguments}
         clouds = daemons or {cloud for variable, cloud in _CLOUDS.items() if variable in environment} or {"aws"}
+        self._import(clouds)
         for cloud in clouds - self._prepared:
             self._prepared.add(cloud)
-            sys.path[:0] = ours = [str(ROOT), str(ROOT / "policy")]
-            sys.modules |= self._ours
-            # `tidemill.cli` keeps its modules for the verbs that use them.
-            packages = [*_modules("components", cloud), *_modules("tidemill", cloud)]
-            packages = [each for each in packages if not each.startswith("tidemill.cli.")]
-            for name in ("pulumi_policy", "rules", f"localcloud.{cloud}.serve", *packages):
-                importlib.import_module(name)
-            _read(cloud)
-            del sys.path[: len(ours)]
-            for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
-                self._ours[name] = sys.modules.pop(name)
+            with self._importing():
+                _read(cloud)
             host: Any = importlib.import_module("localcloud.engine.host")
             if not isinstance(host.interpreter, functools.partial):
                 host.interpreter = functools.partial(_interpreter, self._python, host.interpreter)
             gc.collect()
             gc.freeze()
 
-    def _become(self, fds: list[int], cwd: str, arguments: list[str], environment: dict[str, str]) -> NoReturn:
+    def _import(self, clouds: Iterable[str], others: Iterable[str] = ()) -> None:
+        """Import the packages that runs on clouds need, and other modules."""
+        new = {*clouds} - self._imported
+        if not new:
+            return
+        self._imported |= new
+        with self._importing():
+            for cloud in sorted(new):
+                # `tidemill.cli` keeps its modules for the verbs that use them.
+                packages = [*_modules("components", cloud), *_modules("tidemill", cloud)]
+                packages = [each for each in packages if not each.startswith("tidemill.cli.")]
+                for name in ("pulumi_policy", "rules", f"localcloud.{cloud}.serve", *packages):
+                    importlib.import_module(name)
+            for name in others:
+                importlib.import_module(name)
+        gc.collect()
+        gc.freeze()
+
+    @contextlib.contextmanager
+    def _importing(self) -> Iterator[None]:
+        """Find our own modules, and set them aside for `_Kept` in the end."""
+        sys.path[:0] = ours = [str(ROOT), str(ROOT / "policy")]
+        sys.modules |= self._ours
+        yield
+        del sys.path[: len(ours)]
+        for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+            self._ours[name] = sys.modules.pop(name)
+
+    def _become(
+        self, fds: list[int], cwd: str, arguments: list[str], environment: dict[str, str], worker: bool
+    ) -> NoReturn:
         """Become the requested process, and end like it."""
         code = 1
         try:
@@ -282,12 +315,16 @@ class Server:
             imported = {name: value for name, value in os.environ.items() if name not in self._environment}
             os.environ.clear()
             os.environ.update(imported | environment)
-            if not environment.get(COLD):
+            if not worker and not environment.get(COLD):
                 # It ends before there is much garbage.
                 gc.disable()
-            sys.meta_path.insert(0, _Kept(self._ours))
+            if worker:
+                sys.modules |= self._ours
+            else:
+                sys.meta_path.insert(0, _Kept(self._ours))
             # As with `-u`, which does not hold back bytes either.
-            sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(fd, "w"), write_through=True) for fd in (1, 2))
+            outputs = (io.FileIO(fd, "w", closefd=False) for fd in (1, 2))
+            sys.stdout, sys.stderr = (io.TextIOWrapper(each, write_through=True) for each in outputs)
             _run([each for each in arguments if each != "-u"])
             code = 0
         except SystemExit as end:
