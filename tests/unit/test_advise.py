@@ -5,6 +5,7 @@ import datetime
 import json
 import re
 
+import click
 import pytest
 
 from tests.unit.advice_fakes import DAY, ON_DEMAND, answered, score, spot_price, tables
@@ -238,8 +239,8 @@ def test_a_queue_is_shown_as_it_stands(monkeypatch, stack, capsys):
     source = answered(monkeypatch, scores)
     assert main(["advise", "--queue", "gpu"]) == 0
     text = capsys.readouterr().out
-    assert re.search(r"8 x g5.2xlarge spot +us-west-2 +0.6000 +4.800 +0.600-0.660 +0.300-1.200 +6/10 +> 20 % ", text)
-    assert re.search(r"1 x g5.2xlarge on-demand +us-west-2 +1.2120 ", text)
+    assert re.search(r"g5.2xlarge spot +0.6000 +0.600 +0.600-0.660 +0.300-1.200 +6/10 +> 20 % ", text)
+    assert re.search(r"g5.2xlarge on-demand +1.2120 +1.212 ", text)
     assert text.index("usw2-az1: 8/10") < text.index("usw2-az2: 3/10")
     assert [question.one_zone for question in source.questions] == [False, True]
     assert "AWS scores fewer than 3 types low by rule, and 1 is asked about" in text
@@ -326,13 +327,29 @@ def test_every_figure_of_the_table_has_a_letter_and_every_letter_a_line(monkeypa
     assert lines[-1].startswith("A hint")
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_the_table_fits_a_terminal(monkeypatch, capsys, columns):
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize(
+    "arguments", [[*ASK, "--live", "--hours", "20"], ["advise", "--queue", "gpu"]], ids=["gpus", "queue"]
+)
+def test_the_table_fits_a_terminal_without_cut_figures(monkeypatch, stack, capsys, columns, arguments):
     tables(monkeypatch)
     answered(monkeypatch, LIVE)
-    assert main([*ASK, "--live", "--hours", "20"]) == 0
-    table = capsys.readouterr().out.splitlines()[: 1 + len(shown(advise(GPUS)))]
+    assert main(arguments) == 0
+    whole = capsys.readouterr().out.splitlines()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(arguments) == 0
+    lines = click.unstyle(capsys.readouterr().out).splitlines()
+    table = [line for line in lines if "  " in line[1:] and not re.match(r"[a-z]  ", line)]
+    assert len(table) > 2
     assert max(map(len, table)) <= columns
+    assert "…" not in "".join(lines)
+    gone = {
+        header for line in lines if line.startswith("No room for: ") for header in line[13:].split(". ")[0].split(", ")
+    }
+    header = re.split(r" {2,}", whole[0])
+    assert [name for name in header if name not in gone] == re.split(r" {2,}", table[0])
+    assert not gone or columns < 120
 
 
 def test_what_is_unknown_everywhere_is_one_line(capsys):

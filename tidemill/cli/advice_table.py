@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import string
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from tidemill.prices.origin import Dated
 
 UNKNOWN, NEVER, NONE = "unknown", "never", "-"
+GAP, FROM_WIDTH = 2, 4
+"""Blanks between columns, and the usual width of the last one."""
 HINT = "A hint, not a promise: capacity changes within minutes."
 _LETTERS = string.ascii_lowercase + string.ascii_uppercase
 
@@ -32,6 +36,8 @@ class Column:
     right: bool = True
     optional: bool = False
     """Whether it is left out where nothing is known."""
+    leaves: int = 0
+    """When it leaves a narrow terminal: 1 first, 0 never. Figures are never cut."""
 
 
 def show_advice(found: ShapeAdvice, *, wide: bool, total: bool) -> None:
@@ -43,18 +49,31 @@ def show_advice(found: ShapeAdvice, *, wide: bool, total: bool) -> None:
         total: Whether the hours of work were given, so that a total means something.
     """
     every = list(_columns(found, wide=wide, total=total))
-    columns = [column for column in every if not column.optional or _known(column, found.shapes)]
+    known = [column for column in every if not column.optional or _known(column, found.shapes)]
+    columns = known if wide or not sys.stdout.isatty() else _fitting(known, found.shapes)
     sources = Sources()
     rows = [[column.cell(shape) for column in columns] + [sources.of(shape, columns)] for shape in found.shapes]
-    show_table(*_aligned(columns, rows), whole=wide)
+    show_table(*_aligned(columns, rows), whole=True)
     for line in sources.lines():
         click.echo(line)
-    if left := [column.header for column in every if column not in columns]:
-        click.echo(f"Unknown for all of these: {', '.join(left)}.")
-    if any("+" in cell for row in rows for cell in row[2:]):
+    if unknown := [column.header for column in every if column not in known]:
+        click.echo(f"Unknown for all of these: {', '.join(unknown)}.")
+    if hidden := [column.header for column in known if column not in columns]:
+        click.echo(f"No room for: {', '.join(hidden)}. --wide shows every column.")
+    if any("+" in cell for row in rows for cell in row[1:]):
         click.echo("+: reclaims come on top; how frequent they are is unknown.")
     for line in _remarks(found, wide=wide):
         click.echo(line)
+
+
+def _fitting(columns: Sequence[Column], shapes: Sequence[AdvisedShape]) -> list[Column]:
+    """The columns that a line of the terminal has room for."""
+    left = list(columns)
+    room = shutil.get_terminal_size().columns - FROM_WIDTH
+    widths = {id(column): max([len(column.header), *(len(column.cell(each)) for each in shapes)]) for column in left}
+    while sum(widths[id(column)] + GAP for column in left) > room and any(column.leaves for column in left):
+        left.remove(min((column for column in left if column.leaves), key=lambda column: column.leaves))
+    return left
 
 
 def _known(column: Column, shapes: Sequence[AdvisedShape]) -> bool:
@@ -95,24 +114,28 @@ def _letter(number: int) -> str:
 
 def _columns(found: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]:
     measured = any(shape.items_per_second for shape in found.shapes)
-    yield Column("shape", _shape_words, right=False)
-    yield Column("where", lambda shape: shape.zone or shape.region, right=False)
+    unit = "GPU" if found.unit == "gpu" else "vCPU"
+    per_unit = Column(f"USD/{unit}-h", lambda shape: _usd(shape.usd_unit_hour, digits=4), _price_origins)
+    queue = found.queue is not None
+    yield Column("type" if queue else "shape", _type_words if queue else _shape_words, right=False)
+    if not queue:
+        yield Column("where", lambda shape: shape.zone or shape.region, right=False)
     if measured:
         yield Column("items/s", _speed, lambda shape: [("items/s", shape.items_per_second)])
-        yield Column("USD/1M items", lambda shape: _usd(shape.usd_million, shape.at_least, "-"), _cost_origins)
-    if not measured or wide:
-        unit = "GPU" if found.unit == "gpu" else "vCPU"
-        yield Column(f"USD/{unit}-h", lambda shape: _usd(shape.usd_unit_hour, digits=4), _price_origins)
+        yield Column("USD/1M", lambda shape: _usd(shape.usd_million, shape.at_least, NONE), _cost_origins)
+    if queue or not measured or wide:
+        yield replace(per_unit, leaves=1) if queue else per_unit
     if total:
-        name = f"USD/{found.hours:g} h"
-        yield Column(name, lambda shape: _usd(shape.usd_total, shape.at_least), _cost_origins)
-    if not total or wide:
-        yield Column("USD/h", lambda shape: _usd(shape.usd_hour, digits=3), _price_origins)
-    if found.queue is not None or wide:
-        yield Column("7 days", lambda shape: _week(shape.price), _price_origins, optional=True)
-        yield Column("90 days", lambda shape: _span(shape.price), _price_origins, optional=True)
-    yield Column("score", _own_score, lambda shape: [("score", shape.score)], optional=True)
-    yield Column("reclaims", _reclaims, _reclaim_origins, optional=True)
+        words = f"USD/{found.hours:g} h"
+        yield Column(words, lambda shape: _usd(shape.usd_total, shape.at_least), _cost_origins, leaves=4)
+    if wide or not (total or queue):
+        yield Column("USD/h", lambda shape: _usd(shape.usd_hour, digits=3), _price_origins, leaves=2)
+    if queue or wide:
+        yield Column("each/h", _each, _price_origins)
+        yield Column("7 days", lambda shape: _week(shape.price), _price_origins, optional=True, leaves=6)
+        yield Column("90 days", lambda shape: _span(shape.price), _price_origins, optional=True, leaves=7)
+    yield Column("score", _own_score, lambda shape: [("score", shape.score)], optional=True, leaves=3)
+    yield Column("reclaims", _reclaims, _reclaim_origins, optional=True, leaves=5)
     if wide:
         yield from _machine_columns(found)
 
@@ -149,6 +172,15 @@ def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> tuple[
 
 def _shape_words(shape: AdvisedShape) -> str:
     return f"{shape.count} x {shape.type} {shape.market.replace('_', '-')}"
+
+
+def _type_words(shape: AdvisedShape) -> str:
+    return f"{shape.type} {shape.market.replace('_', '-')}"
+
+
+def _each(shape: AdvisedShape) -> str:
+    """One machine, as the ranges after it."""
+    return f"{shape.price.now:.3f}" if shape.price else UNKNOWN
 
 
 def _speed(shape: AdvisedShape) -> str:
@@ -191,7 +223,7 @@ def _reclaims(shape: AdvisedShape) -> str:
         return NEVER
     mean, bucket = shape.reclaims, shape.interruption
     if mean is not None and mean.basis != "bucket":
-        return f"1 per {duration(mean.value * 3600)}"
+        return f"1/{duration(mean.value * 3600)}"
     return _bucket(bucket) if bucket else UNKNOWN
 
 
@@ -253,8 +285,8 @@ def _remarks(found: ShapeAdvice, *, wide: bool) -> Iterator[str]:
         yield "Reclaims in percent: so many of a type's machines are taken away per month."
     if wide and any(shape.save_every_seconds for shape in spot):
         yield (
-            f"Save every: Young's rule, with {duration(found.save_seconds)} per save (--save-time), and the mean time "
-            "between reclaims that the column before it shows."
+            f"Save every: Young's rule, with {duration(found.save_seconds)} per save (--save-time) and the reclaims "
+            "shown; a percentage is spread over its month."
         )
     if found.found > len(shown):
         yield f"The first {len(shown)} of {found.found} shapes; --limit shows more."
