@@ -39,6 +39,19 @@ def test_permissions_are_compared_one_by_one(old, new, severity, added):
     assert [(finding.severity, len(finding.details)) for finding in found] == ([(severity, added)] if severity else [])
 
 
+def test_advice_that_is_granted_is_told_call_by_call():
+    """`access.advise`: a policy of its own on AWS, permissions of a role that people have on GCP."""
+    asked = statement(Action=["ec2:DescribeSpotPriceHistory", "ec2:GetSpotPlacementScores"], Resource="*")
+    (found,) = told(step("create", "aws:iam/policy:Policy", new={"policy": asked}), kind="access-widened")
+    assert [line.split()[1] for line in found.details] == ["ec2:DescribeSpotPriceHistory", "ec2:GetSpotPlacementScores"]
+    role, before = "gcp:projects/iAMCustomRole:IAMCustomRole", ["monitoring.timeSeries.list"]
+    added = {"permissions": [*before, "compute.advice.capacity"]}
+    widened = step("update", role, old={"permissions": before}, new=added, diff={"permissions": "update"})
+    (found,) = told(widened, kind="access-widened")
+    assert found.severity == "high"
+    assert "compute.advice.capacity" in found.details
+
+
 def test_a_denial_that_is_gone_is_wider_access():
     deny = statement("Deny", Action="s3:*", Resource="*", Condition={"Bool": {"aws:SecureTransport": "false"}})
     (found,) = told(policy(deny, json.dumps({"Statement": []})), kind="access-widened")

@@ -46,6 +46,15 @@ def test_a_stack_of_ours_obeys_every_rule_of_its_environment(stack, preview):
     }
 
 
+@pytest.mark.parametrize(
+    ("stack", "who"), [("vision-prod", f"arn:aws:iam::{ACCOUNT}:root"), ("vision-gcp-prod", "user:a@b.com")]
+)
+def test_advice_may_be_granted_in_production(stack, who):
+    access = {"submitters": [who], "advise": True}
+    found = judge(resources_of(run_stack(stack, access=access)), settings(stack) | {"tidemill:access": access})
+    assert [one for one in found if one.level == "mandatory"] == []
+
+
 def test_a_stack_without_its_protection_does_not():
     resources = resources_of(run_stack("vision-prod", preview=True, allow=["purge"]))
     found = judge(resources, settings("vision-prod") | {"tidemill:allow": ["purge"]})
