@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ Layout = tuple[int, int, int]
 Steps = Sequence[str | int]
 """A path of keys and list positions."""
 
+_COMMENT = re.compile(r"(?:^|\s)#.*$", re.MULTILINE)
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
@@ -41,11 +43,12 @@ def edited(
 
     Raises:
         ConfigError: the file cannot be read.
-        click.UsageError: there is nothing at a path.
+        click.UsageError: there is nothing at a path, or an edit would lose a comment.
     """
     from_file(path)
     before, _ = _read(path)
     layout = next((each for each in _LAYOUTS if _text(_load(before, each), each) == before), _LAYOUTS[0])
+    _check_comments(path, before, layout)
     text = before
     for steps in cuts:
         text = _cut(text, layout, ["config", *steps])
@@ -54,6 +57,16 @@ def edited(
     content = _load(text, layout)
     edit(content["config"])
     return before, _text(content, layout)
+
+
+def _check_comments(path: Path, text: str, layout: Layout) -> None:
+    """Refuse a file with comments that ruamel.yaml loses, such as those inside of brackets over several lines."""
+    lost = Counter(_COMMENT.findall(text)) - Counter(_COMMENT.findall(_text(_load(text, layout), layout)))
+    for comment in lost:
+        raise click.UsageError(
+            f"{path.name}: an edit would lose the comment {comment.strip()!r}, which is inside of brackets. Move it to "
+            "a line above the key, and try again."
+        )
 
 
 def _cut(text: str, layout: Layout, steps: Steps) -> str:

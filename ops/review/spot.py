@@ -91,7 +91,8 @@ def _reclaimed(step: Step, types: Sequence[str], cloud: str, region: str, prices
     often = [each for each, found in known.items() if found.low >= OFTEN_PERCENT]
     if 2 * len(often) <= len(types):
         return
-    which = f"{len(often)} of its {counted(len(types), 'type')}"
+    which = f"{len(often)} of " if len(often) < len(types) else ""
+    which += f"its {counted(len(types), 'type')}"
     oldest = min(found.as_of for found in known.values())
     told = (
         f"Types: {', '.join(often)}.",

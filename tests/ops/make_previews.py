@@ -145,8 +145,8 @@ class TablePrices:
         return MachinePrice(1.0, SpotRange(0.25, 0.5, TODAY, source), TODAY, source)
 
     def interruption(self, cloud: str, region: str, type: str) -> Interruption | None:  # noqa: A002
-        """The sixth generation is often reclaimed, the seventh is not, and nothing is known of others."""
-        low = {"c6i": 20, "m6i": 20, "c7i": 5, "m7i": 5}.get(type.partition(".")[0])
+        """The seventh generation is often reclaimed, the sixth is not, and nothing is known of others."""
+        low = {"c7i": 20, "m7i": 20, "c6i": 5, "m6i": 5}.get(type.partition(".")[0])
         return None if low is None else Interruption(low, low + 5, TODAY, "tests, in detail")
 
     def service(self, cloud: str, region: str, name: str) -> ServicePrice | None:

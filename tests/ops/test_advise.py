@@ -177,6 +177,16 @@ def test_on_gcp_zones_are_a_note_because_a_change_ends_machines(stacks):
     assert "Note: machines.zones names one zone (a)." in output
 
 
+def test_names_that_change_places_keep_their_comments(stacks):
+    path = stacks / "Pulumi.vision-gcp-dev.yaml"
+    names = ("n2  # fast", "c3d", "n2d  # cheap")
+    block = "\n          - ".join(("machines:\n        cpus: 16\n        families:", *names))
+    path.write_text(GCP.replace("machines: {families: [n2], cpus: 16, zones: [a]}  # one of each", block))
+    assert run("cpu", "--write", stack="vision-gcp-dev")[0] == 0
+    listed = [line.strip() for line in path.read_text().splitlines() if line.strip().startswith("- ")]
+    assert listed == ["- n2d  # cheap", "- n2  # fast", "- c3d"]
+
+
 def test_as_json_unknown_is_null_and_every_figure_is_dated(path):
     code, output = run("cpu", "--json")
     found = json.loads(output)

@@ -61,7 +61,7 @@ def severities(name: str) -> set[tuple[str, str]]:
         ("more-capacity", {("medium", "capacity"), ("low", "policy")}),
         ("replace-refused", {("critical", "failed"), ("high", "jobs-interrupted")}),
         ("replace-allowed", {("high", "jobs-interrupted"), ("high", "protection-lifted"), ("medium", "policy")}),
-        ("other-machines", {("high", "jobs-interrupted")}),
+        ("other-machines", {("high", "jobs-interrupted"), ("medium", "spot")}),
         ("wider-access", {("high", "access-widened"), ("low", "access-widened")}),
         ("kept-shorter", {("high", "state-expires"), ("medium", "state-expires")}),
         ("purge", {("critical", "protection-lifted"), ("high", "protection-lifted"), ("medium", "policy")}),

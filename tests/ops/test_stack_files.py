@@ -47,6 +47,13 @@ def test_ends_of_lines_stay_the_files_own(path, ends, mark):
     assert path.read_bytes().decode().removeprefix("\ufeff").replace(" ", "") == wanted.replace(" ", "")
 
 
+def test_a_comment_that_an_edit_would_lose_stops_it(path):
+    inside = "machines: {\n        families: [c7i,  # proven\n                   c6i]}"
+    path.write_text(FILE.replace("machines: {families: [c7i, c6i]}", inside))
+    with pytest.raises(click.UsageError, match="would lose the comment '# proven'"):
+        edited(path)
+
+
 def test_permissions_stay_the_files_own(path):
     path.chmod(0o640)
     stack_files.write(path, *edited(path))
