@@ -62,6 +62,7 @@ class Family:
         on_demand: The same.
         reclaimed: Percent of machines that were taken away, of the calmest and of the worst type whose figure is known.
         missing: Types of the queue's sizes that the region does not sell.
+        cpu_on_demand: USD per vCPU and hour, On-Demand.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Family:
     on_demand: Span | None = None
     reclaimed: Span | None = None
     missing: tuple[str, ...] = ()
+    cpu_on_demand: Span | None = None
 
 
 @dataclass
@@ -103,6 +105,7 @@ class Book:
             _span(self._per_item(each, queue, price) for each, price in fixed),
             self._reclaimed(fit),
             tuple(each.type for each in types if self._sold(each) is False),
+            _span(price / each.cpus for each, price in fixed),
         )
 
     def chances(self, *, wide: bool = False) -> Chance | None:

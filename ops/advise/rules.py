@@ -81,7 +81,7 @@ def advise(seen: Standing) -> QueueAdvice:
     changes = [*_families(seen), *_zones(seen)]
     named = next((change.after for change in changes if change.key == "machines.families"), None)
     kept = [each for each in (*seen.families, *seen.candidates) if each.name in named] if named else seen.families
-    return QueueAdvice((*changes, *_rungs(seen, kept)), tuple(_notes(seen)))
+    return QueueAdvice((*changes, *_rungs(seen, kept)), (*_notes(seen), *_narrow(seen, kept)))
 
 
 def _families(seen: Standing) -> Iterator[KeyChange]:
@@ -214,8 +214,9 @@ def _rungs(seen: Standing, families: Sequence[Family]) -> Iterator[KeyChange]:
     kept = [rung for rung, _ in after]
     spot = [rung for rung in rungs if rung.market == "spot" and not rung.drain]
     if seen.scarce and len(rungs) < 3 and not any(rung.market == "on_demand" for rung in rungs):
-        kept.append(Rung(market="on_demand", max_cpus=_overflow(families, spot)))
-        reasons += [seen.scarce, "An On-Demand rung opens when Spot has nothing, and costs nothing until then"]
+        cpus = _overflow(families, spot)
+        kept.append(Rung(market="on_demand", max_cpus=cpus))
+        reasons += [seen.scarce, f"An On-Demand rung opens when Spot has nothing. {_cost(cpus, families)}"]
     if kept != rungs:
         yield KeyChange("capacity", _plain(rungs), _plain(kept), tuple(reasons))
 
@@ -237,9 +238,17 @@ def _uncapped(rung: Rung, families: Sequence[Family]) -> tuple[Rung, str]:
     return rung.model_copy(update={"max_price_percent": enough}), ", ".join(sorted(out))
 
 
+def _cost(cpus: int, families: Sequence[Family]) -> str:
+    known = [each.cpu_on_demand for each in families if each.cpu_on_demand]
+    if not known:
+        return "What it costs is unknown"
+    low, high = cpus * min(each.low for each in known), cpus * max(each.high for each in known)
+    return f"Its {cpus} vCPUs cost {low:.2f} to {high:.2f} USD per hour while they run, without disks"
+
+
 def _overflow(families: Sequence[Family], spot: Sequence[Rung]) -> int:
     """vCPUs of whole machines."""
-    size = max((each.cpus for family in families for each in family.types), default=1)
+    size = min((each.cpus for family in families for each in family.types), default=1)
     wanted = sum(rung.max_cpus for rung in spot) / OVERFLOW
     return max(size, round(wanted / size) * size)
 
@@ -255,12 +264,13 @@ def _notes(seen: Standing) -> Iterator[str]:
         yield "Families and zones stay: a rung of the queue is tied to a reservation."
     if not any(each.spot for each in seen.families):
         yield "No Spot price of the queue's families is known in this region, so no family is compared by price."
-    yield from _narrow(seen)
     if seen.cloud == "gcp" and len(queue.machines.zones) == 1:
         yield (
             f"machines.zones names one zone ({queue.machines.zones[0]}). More zones have more Spot capacity, and the "
             "change replaces the group: docs/upgrading.md, Other zones."
         )
+    if seen.cloud == "aws" and len(queue.machines.zones) == 1 and seen.zones is None:
+        yield f"machines.zones names one zone ({queue.machines.zones[0]}). More zones have more Spot capacity."
     for each in seen.families:
         if each.missing and len(each.missing) < len(each.types):
             yield f"The region does not sell {', '.join(each.missing)}: name them in machines.exclude."
@@ -268,15 +278,14 @@ def _notes(seen: Standing) -> Iterator[str]:
         yield "The network has one zone. tidemill:network.create.zones takes more; `ops estimate` shows what it costs."
 
 
-def _narrow(seen: Standing) -> Iterator[str]:
+def _narrow(seen: Standing, families: Sequence[Family]) -> Iterator[str]:
     """What a person may do for a choice of types that no rule can give: the sizes are theirs to choose."""
-    able = {each.name for each in seen.candidates if each.spot}
-    count = sum(len(each.types) for each in seen.families)
-    if count < WANTED_TYPES[seen.cloud] and not able and seen.cloud == "aws":
+    count = sum(len(each.types) for each in families)
+    if seen.cloud == "aws" and count < WANTED_TYPES["aws"]:
         low, high = seen.queue.machines.cpus.min, seen.queue.machines.cpus.max
         yield (
-            f"An item fits {counted(count, 'type')} of the queue, and no other family could join it. A wider range "
-            f"than machines.cpus {{min: {low}, max: {high}}} adds sizes."
+            f"An item fits {counted(count, 'type')}, and no other family is known that could join. A wider range than "
+            f"machines.cpus {{min: {low}, max: {high}}} adds sizes."
         )
 
 

@@ -131,6 +131,10 @@ def test_on_demand_joins_only_where_spot_is_scarce_and_alone():
     spot = {"market": "spot", "max_cpus": 256}
     assert after(standing(families, capacity=[spot]), "capacity") is None
     assert after(standing(families, capacity=[spot], scarce="because"), "capacity")[1]["market"] == "on_demand"
+    dear = dataclasses.replace(families[0], cpu_on_demand=Span(0.05, 0.06))
+    (change,) = advise(standing([dear, family("m7i", count=8)], capacity=[spot], scarce="because")).changes
+    assert change.after[1] == {"market": "on_demand", "max_cpus": 64}
+    assert "Its 64 vCPUs cost 3.20 to 3.84 USD per hour" in change.reasons[1]
     both = [spot, {"market": "on_demand", "max_cpus": 8}]
     assert after(standing(families, capacity=both, scarce="because"), "capacity") is None
 
