@@ -151,6 +151,15 @@ def test_a_throttled_call_shows_the_old_answer_with_its_age(tmp_path: Path, code
     assert f"{told.scores[0].at:%Y-%m-%d %H:%M} UTC" in str(answer.gaps[0])
 
 
+def test_without_a_login_one_look_for_it_is_enough(tmp_path: Path):
+    aws = SlowAws(0)
+    aws.login = None
+    answer = ask(aws, tmp_path)
+    assert (aws.looked, aws.calls.total()) == (1, 0)
+    assert {type(gap.error) for gap in answer.gaps} == {NoAnswerError}
+    assert all("no AWS login" in str(gap) and "aws sso login" in str(gap) for gap in answer.gaps)
+
+
 def test_a_region_that_is_not_enabled_is_a_gap_of_that_region(tmp_path: Path):
     error = ClientError({"Error": {"Code": "OptInRequired", "Message": "no"}}, "Operation")
     aws = SlowAws(0, lambda operation, region: error if region == "us-east-1" else None)

@@ -87,6 +87,7 @@ class AwsSource:
         self._account = account or os.environ.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_PROFILE", "")
         self._cache, self._seconds = cache or Cache(), seconds
         self._session, self._clients, self._lock = session, dict[tuple[str, str], Any](), threading.Lock()
+        self._login: bool | None = None
 
     def ask(self, question: Question) -> LiveAnswer:
         """See `LiveSource.ask`.
@@ -221,9 +222,15 @@ class AwsSource:
     def _client(self, service: str, region: str) -> Any:
         """A client, made when something is asked: boto3 makes them slowly, and one at a time."""
         from botocore.config import Config
+        from botocore.exceptions import NoCredentialsError
 
         with self._lock:
             self._session = self._session or default_session()
+            if self._login is None:
+                # boto3 would look for one again for each client, on a laptop for a second each.
+                self._login = self._session.get_credentials() is not None
+            if not self._login:
+                raise NoCredentialsError
             if (service, region) not in self._clients:
                 config = Config(
                     retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
