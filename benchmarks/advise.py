@@ -96,7 +96,7 @@ def tables() -> tuple[float, int]:
 
 def matrix_place() -> int:
     """Return the place of four g5.4xlarge on Spot."""
-    ranked = rank([known(*row) for row in MATRIX], Work(gpus=4, hours=20))
+    ranked = rank([known(*row) for row in MATRIX], Work(units=4, hours=20))
     for row in ranked:
         shape, unit, total = row.facts.shape, row.usd_unit_hour, row.usd_total
         words = f"{shape.count} x {shape.type} {shape.market}"
@@ -152,10 +152,10 @@ def unstable() -> int:
     types = [machine for machine in machines.table("aws").types if machine.gpus]
     for _ in range(INPUTS):
         rows = [random_facts(chance, types) for _ in range(chance.randrange(12))]
-        ranked = rank(rows, Work(gpus=4))
+        ranked = rank(rows, Work(units=4))
         shuffled = chance.sample(rows, len(rows))
         groups = [0 if row.usd_million else 1 if row.usd_hour else 2 for row in ranked]
-        same = [row.facts for row in rank(shuffled, Work(gpus=4))] == [row.facts for row in ranked]
+        same = [row.facts for row in rank(shuffled, Work(units=4))] == [row.facts for row in ranked]
         wrong += not (same and groups == sorted(groups) and len(ranked) == len(rows))
     return wrong
 

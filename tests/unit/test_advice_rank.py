@@ -81,12 +81,12 @@ def test_in_one_zone_each_zone_is_a_shape_where_zones_are_known():
 def test_measured_work_is_ranked_by_its_cost_and_not_by_the_hour():
     cheap = facts("g5.2xlarge", usd=0.5, speed=1.0)
     fast = facts("g5.4xlarge", usd=0.6, speed=1.5)
-    assert names(rank([cheap, fast], Work(gpus=1))) == ["g5.4xlarge", "g5.2xlarge"]
+    assert names(rank([cheap, fast], Work(units=1))) == ["g5.4xlarge", "g5.2xlarge"]
 
 
 def test_what_is_unknown_comes_after_what_is_known():
     rows = [facts("g5.xlarge"), facts("g5.2xlarge", usd=9), facts("g5.4xlarge", usd=99, speed=0.001)]
-    ranked = rank(rows, Work(gpus=1))
+    ranked = rank(rows, Work(units=1))
     assert names(ranked) == ["g5.4xlarge", "g5.2xlarge", "g5.xlarge"]
     assert (ranked[2].usd_hour, ranked[2].usd_total, ranked[1].usd_million) == (None, None, None)
 
@@ -94,7 +94,7 @@ def test_what_is_unknown_comes_after_what_is_known():
 def test_a_total_without_known_reclaims_says_that_it_is_a_lower_bound():
     silent, told, never = rank(
         [facts("g5.xlarge", usd=1), facts("g5.2xlarge", usd=2, mean=5), facts("g5.4xlarge", usd=3, market="on_demand")],
-        Work(gpus=1, hours=10),
+        Work(units=1, hours=10),
     )
     assert (silent.at_least, silent.usd_total and silent.usd_total.value) == (True, 10)
     assert (told.at_least, told.usd_total and told.usd_total.value > 20) == (False, True)
@@ -119,7 +119,7 @@ known = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(known, max_size=20, unique_by=lambda each: each.shape.key), st.randoms(use_true_random=False))
 def test_an_order_is_total_and_does_not_depend_on_the_input(rows, chance):
-    work = Work(gpus=1)
+    work = Work(units=1)
     ranked = rank(rows, work)
     mixed = list(rows)
     chance.shuffle(mixed)

@@ -12,6 +12,7 @@ from tests.unit.advice_fakes import DAY, ON_DEMAND, answered, score, spot_price,
 from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, pipeline, queue
 from tests.unit.report_jobs import made_job
 from tests.unit.test_report_reclaims import mark, told
+from tidemill import layout
 from tidemill.advice.shapes import Need
 from tidemill.advice.sources import CapacityAdvice, CpuQuota, Gap, LiveAnswer, NoPermissionError, Offered, Range
 from tidemill.cli import main
@@ -226,6 +227,17 @@ def test_a_job_of_another_name_is_other_work():
     made = made_job()
     other = made.job.spec.model_copy(update={"name": "other", "job": "other-12345678"})
     assert read_own(made.job._site, other.model_copy(update={"job": made.job.id})).items_per_second == {}
+
+
+def test_a_damaged_job_takes_only_its_own_figures_away(tmp_path):
+    (tmp_path / "s").mkdir()
+    damaged, whole = (made_job(items, uri=f"file://{tmp_path}/s") for items in (240, 480))
+    store = whole.job._site.store
+    for chunk in range(damaged.job.spec.chunks_total):
+        store.put(layout.done(damaged.job.id, 0, chunk), b"no record\n")
+    found = read_own(whole.job._site, whole.job.spec)
+    assert {figure.source for figure in found.items_per_second.values()} == {"1 own job"}
+    assert [damaged.job.id in said for said in found.left_out] == [True]
 
 
 # ---- a queue -----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class AdvisedShape:
         zone: Null for any zone of the region. On AWS a zone's id.
         price: Of one machine, in USD per hour.
         usd_hour: Of all machines, per hour.
-        usd_unit_hour: The same per GPU asked for, or per vCPU where no GPU is.
+        usd_unit_hour: The same per GPU, vCPU or GiB that was asked for; see `unit`.
         score: How likely the machines are to be there now; on AWS all the types asked about together.
         interruption: AWS: machines of the type that are taken away in a month, in percent.
         reclaimed_part: GCP: the part of the type's stopped machines that was reclaimed, from 0 to 1.
@@ -90,7 +90,7 @@ class ShapeAdvice:
         hours: How long the work takes that `usd_total` is for.
         save_seconds: What saving the state is taken to last.
         restart_seconds: What a new machine is taken to need until it goes on with the work.
-        unit: What `usd_unit_hour` is per: `gpu` or `vcpu`.
+        unit: What `usd_unit_hour` is per: `gpu`, `vcpu`, or `gib` of memory.
         shapes: The first of them.
         found: How many there are in all.
         zones: Scores of single zones, where they were asked for.
@@ -102,7 +102,7 @@ class ShapeAdvice:
     hours: float
     save_seconds: float
     restart_seconds: float
-    unit: Literal["gpu", "vcpu"]
+    unit: Literal["gpu", "vcpu", "gib"]
     shapes: list[AdvisedShape]
     found: int
     zones: list[ZoneScore]

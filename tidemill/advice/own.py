@@ -28,3 +28,5 @@ class OwnFigures:
     items_per_second: Mapping[str, DatedFigure] = field(default_factory=dict)
     reclaims: Mapping[str, ReclaimMean] = field(default_factory=dict)
     item_seconds: float | None = None
+    left_out: tuple[str, ...] = ()
+    """Sentences about jobs that could not be read."""

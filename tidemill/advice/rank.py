@@ -108,8 +108,7 @@ class Work:
     """The work that machines are wanted for.
 
     Attributes:
-        cpus: vCPUs asked for; 0 where only GPUs or memory count.
-        gpus: GPUs asked for.
+        units: GPUs, else vCPUs, else GiB of memory that were asked for; 0 for the GPUs or else vCPUs of each shape.
         hours: How long all machines work.
         save_seconds: How long saving the state takes.
         restart_seconds: From a machine's start until it goes on with the work.
@@ -117,8 +116,7 @@ class Work:
             at any moment.
     """
 
-    cpus: int = 0
-    gpus: int = 0
+    units: float = 0.0
     hours: float = 1.0
     save_seconds: float = SAVE_SECONDS
     restart_seconds: float = RESTART_SECONDS
@@ -131,7 +129,7 @@ class Ranked:
 
     Attributes:
         usd_hour: All machines, per hour.
-        usd_unit_hour: The same per GPU or vCPU asked for; where no number was, per GPU or else vCPU of the machines.
+        usd_unit_hour: The same, divided by the work's units.
         usd_million: A million items at the measured speed, with what reclaims cost.
         usd_total: All machines for the hours of work, with what reclaims cost.
         at_least: Whether the last two leave reclaims out, because it is unknown how frequent they are.
@@ -163,17 +161,16 @@ def reckoned(facts: ShapeFacts, work: Work) -> Ranked:
     every = derived(young(work.save_seconds, mean.value), mean) if mean else None
     if price is None:
         return Ranked(facts, None, None, None, None, spot and mean is None, every)
-    factor = _paid(work, mean, every) / work.hours
     used = (price, mean) if mean else (price,)
     usd_hour = shape.count * price.now
-    units = work.gpus or work.cpus or shape.gpus or shape.cpus
+    units = work.units or shape.gpus or shape.cpus
     speed = facts.items_per_second
     return Ranked(
         facts=facts,
         usd_hour=derived(usd_hour, price),
         usd_unit_hour=derived(usd_hour / units, price),
-        usd_million=derived(price.now / 3600 / speed.value * MILLION * factor, speed, *used) if speed else None,
-        usd_total=derived(usd_hour * work.hours * factor, *used),
+        usd_million=derived(_million(price, speed, work, mean), speed, *used) if speed else None,
+        usd_total=derived(usd_hour * _paid(work, work.hours, mean), *used),
         at_least=spot and mean is None,
         save_every_seconds=every,
     )
@@ -185,14 +182,27 @@ def derived(value: float, *origins: DatedFigure | Price) -> DatedFigure:
     return DatedFigure(value, min(each.as_of for each in origins), "; ".join(sources))
 
 
-def _paid(work: Work, mean: ReclaimMean | None, every: DatedFigure | None) -> float:
+def _million(price: Price, speed: DatedFigure, work: Work, mean: ReclaimMean | None) -> float:
+    """A million items, of work that goes on for many intervals between saves."""
+    hours = _interval(work, mean) / 3600 if mean else 1.0
+    return price.now / 3600 / speed.value * MILLION * _paid(work, hours, mean) / hours
+
+
+def _interval(work: Work, mean: ReclaimMean) -> float:
+    """Seconds of work that a reclaim loses at most."""
+    return work.item_seconds or young(work.save_seconds, mean.value)
+
+
+def _paid(work: Work, hours: float, mean: ReclaimMean | None) -> float:
     """Hours that are paid for on one machine; the hours of work where nothing is known of reclaims."""
-    if mean is None or every is None:
-        return work.hours
-    item = work.item_seconds
-    interval, save = (item, 0.0) if item else (every.value, work.save_seconds)
+    if mean is None:
+        return hours
     return paid_hours(
-        work.hours, mean.value, interval_seconds=interval, save_seconds=save, restart_seconds=work.restart_seconds
+        hours,
+        mean.value,
+        interval_seconds=_interval(work, mean),
+        save_seconds=0.0 if work.item_seconds else work.save_seconds,
+        restart_seconds=work.restart_seconds,
     )
 
 

@@ -114,7 +114,7 @@ def _letter(number: int) -> str:
 
 def _columns(found: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]:
     measured = any(shape.items_per_second for shape in found.shapes)
-    unit = "GPU" if found.unit == "gpu" else "vCPU"
+    unit = {"gpu": "GPU", "vcpu": "vCPU", "gib": "GiB"}[found.unit]
     per_unit = Column(f"USD/{unit}-h", lambda shape: _usd(shape.usd_unit_hour, digits=4), _price_origins)
     queue = found.queue is not None
     yield Column("type" if queue else "shape", _type_words if queue else _shape_words, right=False)

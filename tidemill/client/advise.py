@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tidemill import capacity, machines, prices
 from tidemill.advice import notes
@@ -96,8 +97,7 @@ class _Asking:
             own = reading.result()
         known = Knowledge(live, own)
         work = Work(
-            cpus=need.cpus,
-            gpus=need.gpus,
+            units=_units(need),
             hours=wanted.hours,
             save_seconds=wanted.save_seconds,
             item_seconds=own.item_seconds if own else None,
@@ -114,7 +114,7 @@ class _Asking:
             hours=wanted.hours,
             save_seconds=wanted.save_seconds,
             restart_seconds=RESTART_SECONDS,
-            unit="gpu" if any(shape.gpus for shape in found) else "vcpu",
+            unit=_unit(need, found),
             shapes=[advised(row) for row in ranked[: wanted.limit]],
             found=len(ranked),
             zones=zones,
@@ -168,10 +168,12 @@ class _Asking:
         if self._site is None or self._site.local or (self._wanted.live is False and self._like is None):
             return None
         try:
-            return read_own(self._site, self._like)
+            own = read_own(self._site, self._like)
         except CloudError as error:
             self._notes.append(f"Own jobs are left out: {error}")
             return None
+        self._notes += own.left_out
+        return own
 
     def _live(self, found: Sequence[MachineShape], need: Need) -> tuple[LiveAnswer, list[ZoneScore]]:
         """What the clouds say of Spot machines now."""
@@ -257,11 +259,23 @@ def _queue_shapes(site: Site, queue: Queue) -> list[MachineShape]:
     ]
 
 
+def _units(need: Need) -> float:
+    """GPUs, else vCPUs, else GiB that are asked for."""
+    return need.gpus or need.cpus or need.memory_mib / 1024
+
+
+def _unit(need: Need, found: Iterable[MachineShape]) -> Literal["gpu", "vcpu", "gib"]:
+    """What the price of a unit is per."""
+    if need.memory_mib and not (need.cpus or need.gpus):
+        return "gib"
+    return "gpu" if any(shape.gpus for shape in found) else "vcpu"
+
+
 def _question(found: Sequence[MachineShape], need: Need, one_zone: bool) -> Question:
     """What a cloud is asked. It follows from the tables alone, not from what is known of own jobs or was said before:
     AWS limits how many different questions it scores in a day, and a repeated one must be the same."""
     spot = [shape for shape in found if shape.market == "spot"]
-    ranked = rank(map(Knowledge().of, spot), Work(need.cpus, need.gpus))
+    ranked = rank(map(Knowledge().of, spot), Work(_units(need)))
     types = tuple(dict.fromkeys(row.facts.shape.type for row in ranked))[:MOST_TYPES]
     cpus = need.cpus or min(shape.cpus for shape in spot)
     return Question(tuple(dict.fromkeys(shape.region for shape in spot)), types, cpus, one_zone).normal

@@ -23,6 +23,7 @@ from tidemill.client.report.reclaims import drained_of, read_reclaims
 from tidemill.client.report.totals import Steps, Totals
 from tidemill.client.site import Site
 from tidemill.descriptor import Machine
+from tidemill.errors import StoreError
 from tidemill.figures import counted
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger
@@ -85,8 +86,18 @@ def read_own(site: Site, like: JobSpec | None) -> OwnFigures:
     newest = list(islice(newest_specs(site.store), JOBS))
     alike = [] if like is None else list(islice(newest_specs(site.store, like.name), JOBS))
     wanted = {spec.job: spec for spec in ([like] if like else []) + alike + newest}
+    left_out: list[str] = []
+
+    def readable(spec: JobSpec) -> JobRan | None:
+        """A job that is damaged, or whose records expire meanwhile, takes only its own figures away."""
+        try:
+            return read_job(site, spec)
+        except StoreError as error:
+            left_out.append(f"The job {spec.job} is left out: {error}")
+            return None
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        read = list(pool.map(lambda spec: read_job(site, spec), wanted.values()))
+        read = [each for each in pool.map(readable, wanted.values()) if each]
     own = site.descriptor
     same = [each for each in read if like and each.spec.name == like.name]
     return OwnFigures(
@@ -95,6 +106,7 @@ def read_own(site: Site, like: JobSpec | None) -> OwnFigures:
         items_per_second=speeds(same),
         reclaims=reclaim_means(read),
         item_seconds=_item_seconds(same) if like and like.state is None else None,
+        left_out=tuple(left_out),
     )
 
 
