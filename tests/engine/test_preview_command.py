@@ -1,24 +1,18 @@
-"""`python -m ops preview` as typed by a person, on localcloud and not on an existing account."""
+"""`python -m ops preview` as typed by a person, on localcloud and not on an existing account.
 
-import pytest
+The README's quickstart in tests/e2e/test_readme.py previews a stack on AWS.
+"""
 
 from ops.project import ROOT, STACKS
 from tests.harness import typed
 
 
-@pytest.mark.parametrize(
-    ("stack", "part"),
-    [
-        ("vision-dev", "aws:batch/computeEnvironment:ComputeEnvironment: (create)"),
-        ("vision-gcp-dev", "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager: (create)"),
-    ],
-)
-def test_a_preview_prints_the_diff_and_leaves_the_repository_alone(stack, part):
-    path = STACKS / f"Pulumi.{stack}.yaml"
+def test_a_preview_prints_the_diff_and_leaves_the_repository_alone():
+    path = STACKS / "Pulumi.vision-gcp-dev.yaml"
     before = path.read_bytes()
-    code, output = typed("-m", "ops", "preview", "--stack", stack, cwd=ROOT)
+    code, output = typed("-m", "ops", "preview", "--stack", "vision-gcp-dev", cwd=ROOT)
     assert code == 0, output
-    assert part in output
+    assert "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager: (create)" in output
     assert "to create" in output
     assert path.read_bytes() == before
 

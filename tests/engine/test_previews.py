@@ -1,6 +1,7 @@
 """First previews of stacks: nothing exists, and most values are unknown. A cloud may still refuse them.
 
-Other modules preview vision-dev and vision-prod; tests/policy/test_own_stacks.py judges every stack without the engine.
+Other modules preview demo-aws, vision-dev and vision-prod; tests/policy/test_own_stacks.py judges every stack without
+the engine.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ import ops.project
 from ops.stack import stack as stack_command
 from tests.harness import Project
 
-STACKS = ("demo-aws", "genomics-prod", "speech-prod")
+STACKS = ("genomics-prod", "speech-prod")
 
 
 @pytest.mark.parametrize("stack", STACKS)
