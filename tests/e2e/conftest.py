@@ -7,13 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from localcloud.cloud import Cloud
-from tests.e2e.team import Team, team_up
+from tests.e2e.team import ONCALL, Team, client, team_up
 
 
 @pytest.fixture(scope="session")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    """A team whose pipeline is up."""
+    """A team whose pipeline is up. Its jobs may tell a topic."""
     # A worker looks for a notice every five seconds, and has to leave in time on a busy machine, too.
     with Cloud(tmp_path_factory.mktemp("localcloud"), reclaim_seconds=15) as cloud:
+        client(cloud.env, "sns").create_topic(Name=ONCALL.rpartition(":")[2])
         access = {"submitters": ["arn:aws:iam::123456789012:root"], "advise": True}
-        yield team_up(cloud, tmp_path_factory.mktemp("demo-aws"), settings={"tidemill:access": access})
+        monitoring = {"job_channels": {"oncall": ONCALL}}
+        settings = {"tidemill:access": access, "tidemill:monitoring": monitoring}
+        yield team_up(cloud, tmp_path_factory.mktemp("demo-aws"), settings=settings)

@@ -26,6 +26,8 @@ from tidemill.state import Snapshots
 
 PROGRAMS = Path(__file__).parent / "programs"
 SGD = Path(__file__).parents[1] / "worker" / "sgd.py"
+ONCALL = "arn:aws:sns:us-west-2:123456789012:oncall"
+"""A topic that the jobs of the team that tests share may tell."""
 DATA = "tidemill-demo-photos"
 TIMEOUT_SECONDS = 240
 

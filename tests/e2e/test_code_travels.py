@@ -47,7 +47,7 @@ def put_wheel(team: Team, folder: Path) -> str:
 
 
 def submit(team: Team, items: Path, name: str, code: Path, wheelhouse: str) -> str:
-    options = ["--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", "3", "--json"]
+    options = ["--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", "6", "--json"]
     options += ["--code", str(code), "--wheelhouse", wheelhouse]
     return json.loads(team.tidemill("submit", *options, "--", "python3", "work.py", "{input}", "{output}"))["job"]
 
