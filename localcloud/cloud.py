@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from localcloud import engine
+from localcloud.daemon import BOUND
 from localcloud.gcp import pubsub
 
 ROOT = Path(__file__).parent.parent
@@ -38,7 +39,8 @@ class CloudError(Exception):
 
 
 class Localcloud:
-    """One localcloud with its state in a folder. As a context manager, it runs inside the block.
+    """One localcloud with its state in a folder. As a context manager, it runs inside the block, and ends with this
+    process if that is killed.
 
     `Cloud` is an AWS, and `GcpCloud` is a GCP.
 
@@ -61,9 +63,10 @@ class Localcloud:
         self.state = Path(state).resolve()
         self._options = options
         self._port = port
+        self._process: Any = None
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self.start(bound=True)
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -95,8 +98,11 @@ class Localcloud:
             )
         return found
 
-    def start(self) -> Self:
+    def start(self, *, bound: bool = False) -> Self:
         """Prepare the engine, start the daemon and wait until it is healthy. A running daemon is kept.
+
+        Args:
+            bound: The daemon ends when this process does, however that ends.
 
         Raises:
             CloudError: The daemon ended or was not healthy in time, or the other cloud runs in the folder.
@@ -115,6 +121,7 @@ class Localcloud:
             sys.executable,
             "-m",
             "localcloud.daemon",
+            *([BOUND] if bound else []),
             self.daemon,
             "--state",
             str(self.state),
@@ -126,9 +133,9 @@ class Localcloud:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(self.foreign)}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         with (self.state / "daemon.log").open("ab") as log:
-            process = spawn(
+            self._process = process = spawn(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if bound else subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.state,

@@ -12,6 +12,9 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+BOUND = "--until-stdin-closes"
+"""Option of this module: a daemon with it ends when the process that holds the other end of its stdin does."""
+
 
 class Daemon(Protocol):
     """An emulated cloud while it is served."""
@@ -52,11 +55,19 @@ def serve(start: Callable[[argparse.Namespace], Daemon], options: argparse.Names
     os._exit(0)
 
 
+def _end_with_stdin() -> None:
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def main() -> None:
     """Run the daemon module that the first argument names.
 
     A garbage collection over moto's imports takes as long as the imports themselves.
     """
+    if sys.argv[1] == BOUND:
+        sys.argv.pop(1)
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     gc.disable()
     module = importlib.import_module(sys.argv.pop(1))
     gc.freeze()

@@ -151,7 +151,7 @@ class Fork:
         stderr: IO[bytes] | int = subprocess.STDOUT,
         start_new_session: bool = True,
     ) -> None:
-        assert stdin == subprocess.DEVNULL
+        assert stdin in (subprocess.DEVNULL, subprocess.PIPE)
         assert start_new_session
         self.returncode: int | None = None
         self._server = socket.socket(socket.AF_UNIX)
@@ -160,8 +160,10 @@ class Fork:
         parts = [str(cwd), str(len(arguments)), *arguments, *(f"{name}={value}" for name, value in cold.items())]
         request = os.fsencode("\0".join(parts))
         errors = stdout if isinstance(stderr, int) else stderr
-        with open(os.devnull, "rb") as nothing:
-            fds = [nothing.fileno(), stdout.fileno(), errors.fileno()]
+        # Of a pipe nothing is read: it closes with this process.
+        source, self._stdin = os.pipe() if stdin == subprocess.PIPE else (os.open(os.devnull, os.O_RDONLY), None)
+        with open(source, "rb") as read:
+            fds = [read.fileno(), stdout.fileno(), errors.fileno()]
             socket.send_fds(self._server, [len(request).to_bytes(4, "big")], fds)
             self._server.sendall(request)
             self.pid = int.from_bytes(self._server.recv(4), "big")
@@ -173,6 +175,8 @@ class Fork:
                 raise subprocess.TimeoutExpired("a fork", timeout or 0)
             self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._server.recv(4), "big"))
             self._server.close()
+            if self._stdin is not None:
+                os.close(self._stdin)
             del self._all[self.pid]
         return self.returncode
 

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import google.auth
 import google.auth.transport.requests
 import pytest
 
-from localcloud.cloud import CloudError, GcpCloud, alive, running
+from localcloud.cloud import CloudError, GcpCloud, alive, descendants, running
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,6 +45,27 @@ def test_the_environment_logs_in_and_holds_nothing_foreign(tmp_path: Path, monke
             cloud.control("nothing")
     assert not alive(pid)
     assert cloud.pid is None
+
+
+def test_a_daemon_ends_with_the_process_that_is_killed_in_its_block(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; from localcloud.cloud import GcpCloud\n"
+        "with GcpCloud(sys.argv[1]) as cloud: print(cloud.pid, flush=True); time.sleep(100)"
+    )
+    line = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(line, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            pid = int(process.stdout.readline())
+            family = [pid, *descendants(pid)]
+            assert len(family) > 1, "Pub/Sub runs in a process of its own"
+            assert all(map(alive, family))
+        finally:
+            process.kill()
+    end = time.monotonic() + 20
+    while any(map(alive, family)):
+        assert time.monotonic() < end, "they outlived it"
+        time.sleep(0.05)
 
 
 def test_the_command_line_remembers_which_cloud_runs(tmp_path: Path) -> None:
