@@ -14,16 +14,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import patch
 
 from benchmarks.figures import figure
-from tests.slow_capacity import SlowAws
+from tests.slow_capacity import SlowAws, SlowGoogle
 from tests.unit.advice_fakes import BUCKETS, DAY, ON_DEMAND, SAVING
 from tidemill import machines
-from tidemill.advice import live as live_module
 from tidemill.advice.aws import AwsSource
 from tidemill.advice.cache import Cache
 from tidemill.advice.expected import paid_hours
+from tidemill.advice.gcp import GcpSource
 from tidemill.advice.known import of_bucket
 from tidemill.advice.rank import Bucket, DatedFigure, Price, ReclaimMean, ShapeFacts, ShapeScore, Work, rank
 from tidemill.advice.shapes import MachineShape, Market, Need
@@ -46,6 +45,9 @@ MATRIX: Sequence[tuple[int, str, Market]] = (
 def main() -> None:
     """Print the figures."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        google, slowest = ask_google(Path(folder) / "g")
+        figure("advise-gcp-requests", google.calls.total(), "requests", 12)
+        figure("advise-gcp-seconds", slowest, "s", 3)
         first, seconds = ask(Path(folder) / "a")
         print(f"calls: {dict(first.calls)}")
         figure("advise-requests", first.calls.total(), "requests", 12)
@@ -72,13 +74,24 @@ def ask(cache: Path) -> tuple[SlowAws, float]:
         return AwsSource(region, account, aws, cache=Cache(cache))  # type: ignore[arg-type]
 
     need = Need(cpus=400, families=("c6i", "c7i", "m6i", "m7i", "r7i", "c7g"))
-    with patch.object(live_module, "open_source", source):
-        start = time.perf_counter()
-        found = advise(AdviceWanted(need, REGIONS, live=True, hours=24))
-        seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    found = advise(AdviceWanted(need, REGIONS, live=True, hours=24), source=source)
+    seconds = time.perf_counter() - start
     assert found.shapes
     assert not found.notes, found.notes
     return aws, seconds
+
+
+def ask_google(cache: Path) -> tuple[SlowGoogle, float]:
+    """Ask with a GCP of our own about two of its regions, and say how long that took."""
+    google = SlowGoogle(DELAY_SECONDS)
+    need = Need(cpus=400, families=("n2", "n2d", "c3", "e2", "c2"))
+    wanted = AdviceWanted(need, ("us-central1", "us-east1"), live=True)
+    start = time.perf_counter()
+    found = advise(wanted, source=lambda cloud, region, account: GcpSource("project", google, cache=Cache(cache)))
+    seconds = time.perf_counter() - start
+    assert not found.notes, found.notes
+    return google, seconds
 
 
 def configurations(aws: SlowAws) -> set[str]:

@@ -141,16 +141,21 @@ def test_a_question_follows_from_the_tables_alone(monkeypatch):
     assert asked[0].types[:2] == ("g5.4xlarge", "g5.2xlarge")
 
 
-def test_gcps_advice_is_a_score_and_a_time_between_reclaims(monkeypatch):
+def test_gcps_advice_is_a_score_and_the_least_that_machines_run(monkeypatch, capsys):
     said = CapacityAdvice("us-central1", None, DAY_TIME, "advice.capacity", 4, 0.8, 3600.0, ())
     answered(monkeypatch, LiveAnswer(capacity=(said,)))
     found = advise(AdviceWanted(Need(cpus=8, families=("n2",), markets=("spot",)), ("us-central1",), live=True))
     [shape] = found.shapes
     assert shape.score
     assert (shape.score.value, shape.score.of) == (0.8, 1)
-    assert shape.reclaims
-    assert (shape.reclaims.value, shape.reclaims.basis) == (1.0, "uptime")
-    assert not shape.at_least
+    assert shape.uptime
+    assert shape.uptime.value == 3600
+    assert shape.at_least
+    assert (
+        main(["advise", "--cpus", "8", "--families", "n2", "--market", "spot", "--regions", "us-central1", "--live"])
+        == 0
+    )
+    assert re.search(r" 0\.80 +> 60 min  ", capsys.readouterr().out)
 
 
 def test_without_gpus_a_family_is_shown_once_unless_every_size_is_asked_for():

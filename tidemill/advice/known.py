@@ -52,7 +52,8 @@ class Knowledge:
             score=self._score(shape),
             bucket=bucket,
             reclaimed_part=self._part(shape),
-            reclaims=mean or (of_bucket(bucket) if bucket else self._uptime(shape)),
+            uptime=self._uptime(shape),
+            reclaims=mean or (of_bucket(bucket) if bucket else None),
             items_per_second=speed,
         )
 
@@ -87,11 +88,9 @@ class Knowledge:
         said = self._parts.get((shape.region, shape.type))
         return DatedFigure(said.value, said.as_of, said.source) if said and said.value is not None else None
 
-    def _uptime(self, shape: MachineShape) -> ReclaimMean | None:
+    def _uptime(self, shape: MachineShape) -> DatedFigure | None:
         said = self._capacity.get(shape.region)
-        if said is None or not said.uptime:
-            return None
-        return ReclaimMean(said.uptime / 3600, said.as_of, said.source, "uptime")
+        return DatedFigure(said.uptime, said.as_of, said.source) if said and said.uptime else None
 
 
 def of_ten(score: PlacementScore) -> ShapeScore:

@@ -42,6 +42,7 @@ class AdvisedShape:
         score: How likely the machines are to be there now; on AWS all the types asked about together.
         interruption: AWS: machines of the type that are taken away in a month, in percent.
         reclaimed_part: GCP: the part of the type's stopped machines that was reclaimed, from 0 to 1.
+        uptime: GCP: seconds that most of the machines are expected to run at least, an hour at most.
         reclaims: Mean time between two reclaims of a machine, in hours, and its basis.
         items_per_second: Of one machine, measured on your own jobs.
         usd_million: A million items, with what reclaims cost.
@@ -63,6 +64,7 @@ class AdvisedShape:
     score: ShapeScore | None
     interruption: Bucket | None
     reclaimed_part: DatedFigure | None
+    uptime: DatedFigure | None
     reclaims: ReclaimMean | None
     items_per_second: DatedFigure | None
     usd_million: DatedFigure | None
@@ -125,6 +127,7 @@ def advised(row: Ranked) -> AdvisedShape:
         score=facts.score,
         interruption=facts.bucket,
         reclaimed_part=facts.reclaimed_part,
+        uptime=facts.uptime,
         reclaims=facts.reclaims,
         items_per_second=facts.items_per_second,
         usd_million=row.usd_million,

@@ -33,11 +33,10 @@ class ReclaimMean(DatedFigure):
     """The mean time between two reclaims of a machine, in hours.
 
     Attributes:
-        basis: `own` attempts of enough machine-hours, the `bucket` that AWS publishes, or the `uptime` that GCP
-            expects.
+        basis: `own` attempts of enough machine-hours, or the `bucket` that AWS publishes.
     """
 
-    basis: Literal["own", "bucket", "uptime"]
+    basis: Literal["own", "bucket"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,8 @@ class ShapeFacts:
         price: Of one machine on the shape's market.
         bucket: What AWS publishes of interruptions.
         reclaimed_part: The part of a type's stopped Spot machines that GCP had reclaimed, from 0 to 1.
+        uptime: Seconds that GCP expects most of the machines to run at least; it never says more than an hour, so that
+            no mean follows from it.
         items_per_second: Measured throughput of one machine.
     """
 
@@ -99,6 +100,7 @@ class ShapeFacts:
     score: ShapeScore | None = None
     bucket: Bucket | None = None
     reclaimed_part: DatedFigure | None = None
+    uptime: DatedFigure | None = None
     reclaims: ReclaimMean | None = None
     items_per_second: DatedFigure | None = None
 

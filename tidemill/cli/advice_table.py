@@ -222,9 +222,11 @@ def _reclaims(shape: AdvisedShape) -> str:
     if shape.market != "spot":
         return NEVER
     mean, bucket = shape.reclaims, shape.interruption
-    if mean is not None and mean.basis != "bucket":
+    if mean is not None and mean.basis == "own":
         return f"1/{duration(mean.value * 3600)}"
-    return _bucket(bucket) if bucket else UNKNOWN
+    if bucket:
+        return _bucket(bucket)
+    return f"> {duration(shape.uptime.value)}" if shape.uptime else UNKNOWN
 
 
 def _bucket(bucket: Bucket) -> str:
@@ -263,8 +265,8 @@ def _price_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
 
 def _reclaim_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
     mean: ReclaimMean | None = shape.reclaims
-    own = mean if mean and mean.basis != "bucket" else None
-    return [("reclaims", own or shape.interruption)]
+    own = mean if mean and mean.basis == "own" else None
+    return [("reclaims", own or shape.interruption or shape.uptime)]
 
 
 def _cost_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:

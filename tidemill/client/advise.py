@@ -199,7 +199,7 @@ class _Asking:
                 continue
             if cloud == "aws" and len(question.types) < notes.SCORED_TYPES:
                 self._notes.append(notes.few_types(len(question.types)))
-            if self._wanted.queue is not None:
+            if cloud == "aws" and self._wanted.queue is not None:
                 by_zone = source.ask(replace(question, one_zone=True))
                 zones += _zone_scores(by_zone)
         self._notes += notes.gaps(gap for answer in answers for gap in answer.gaps)
