@@ -82,7 +82,7 @@ class SlowClient:
 
     def describe_spot_price_history(self, **wanted: Any) -> dict[str, Any]:
         self._session.count("DescribeSpotPriceHistory", self._region, wanted)
-        start, end = wanted["StartTime"], wanted["EndTime"]
+        start, end = wanted["StartTime"], wanted.get("EndTime") or datetime.datetime.now(datetime.UTC)
         times = [start - datetime.timedelta(hours=1)]
         while times[-1] + datetime.timedelta(days=2) <= end:
             times.append(times[-1] + datetime.timedelta(days=2))

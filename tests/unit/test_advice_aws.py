@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tidemill.advice.sources import (
     Question,
     ThrottledError,
 )
+from tidemill.errors import CallerError
 
 ACCOUNT = "123456789012"
 REGIONS = ("us-west-2", "us-east-1")
@@ -149,6 +151,16 @@ def test_a_throttled_call_shows_the_old_answer_with_its_age(tmp_path: Path, code
     assert [type(gap.error) for gap in answer.gaps] == [ThrottledError]
     assert answer.gaps[0].at == told.scores[0].at
     assert f"{told.scores[0].at:%Y-%m-%d %H:%M} UTC" in str(answer.gaps[0])
+
+
+def test_without_boto3_nothing_can_be_asked_but_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    told = ask(SlowAws(0), tmp_path)
+    for name in ("boto3", "botocore", "botocore.exceptions", "botocore.config"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert AwsSource("us-west-2", ACCOUNT, cache=Cache(tmp_path)).ask(QUESTION) == told
+    with pytest.raises(CallerError) as error:
+        AwsSource("us-west-2", ACCOUNT, cache=Cache(tmp_path / "empty")).ask(QUESTION)
+    assert error.value.command == "pip install 'tidemill[aws]'"
 
 
 def test_without_a_login_one_look_for_it_is_enough(tmp_path: Path):

@@ -11,29 +11,17 @@ from __future__ import annotations
 import datetime
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill import prices
 from tidemill.advice.asking import SECONDS, Call, Reply, ask_all, distinct
 from tidemill.advice.cache import Cache
 from tidemill.advice.history import QUARTER, WEEK, PriceAt, ranged
-from tidemill.advice.sources import (
-    ApiOffError,
-    CpuQuota,
-    LiveAnswer,
-    NoAnswerError,
-    NoPermissionError,
-    Offered,
-    PlacementScore,
-    Question,
-    SpotPrice,
-    ThrottledError,
-)
+from tidemill.advice.refusals import aws_refusals
+from tidemill.advice.sources import CpuQuota, LiveAnswer, Offered, PlacementScore, Question, SpotPrice
 from tidemill.backends.aws.facts import QUOTAS, kind_of
-from tidemill.backends.aws.session import DENIED, default_session, translated
-from tidemill.errors import CloudError
+from tidemill.backends.aws.session import default_session
 
 if TYPE_CHECKING:
     import boto3
@@ -43,7 +31,6 @@ PRICES = "ec2:DescribeSpotPriceHistory"
 OFFERINGS = "ec2:DescribeInstanceTypeOfferings"
 ZONES = "ec2:DescribeAvailabilityZones"
 QUOTA = "servicequotas:GetServiceQuota"
-GRANT = "Ask the stack's owner to set `advise: true` in tidemill:access."
 
 MOST_REGIONS, MOST_TYPES = 10, 100
 """Of one request. AWS takes a thousand types for a score."""
@@ -55,11 +42,6 @@ types in a quarter would be dozens of pages."""
 _PAGES = {"now": 3, "week": 1, "day": 1}
 _PAGE = 1000
 _LINUX = "Linux/UNIX"
-_THROTTLED = ("RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException")
-_USED_UP = "MaxConfigLimitExceeded"
-"""Too many different questions for scores within a day.
-Source: https://github.com/aws-solutions-library-samples/guidance-for-ec2-spot-placement-score-tracker"""
-_NOT_ENABLED = ("OptInRequired", "AuthFailure")
 _ATTEMPTS, _CONNECT_SECONDS, _READ_SECONDS = 2, 3, 8
 
 
@@ -128,8 +110,7 @@ class AwsSource:
             }
 
             def fetch(home: str = home, wanted: Mapping[str, Any] = wanted) -> list[Any]:
-                with _asked(SCORES, home):
-                    found = self._client("ec2", home).get_spot_placement_scores(**wanted)
+                found = self._client("ec2", home).get_spot_placement_scores(**wanted)
                 return [
                     [each["Region"], each.get("AvailabilityZoneId"), int(each["Score"])]
                     for each in found["SpotPlacementScores"]
@@ -141,29 +122,27 @@ class AwsSource:
         """The prices now, their changes in a week, and those on a few days of a quarter."""
         now = datetime.datetime.now(datetime.UTC)
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        spans = [("now", now, now, MINUTES), ("week", now - WEEK, now, MINUTES)]
-        days = [midnight - datetime.timedelta(days=days) for days in SAMPLES]
-        spans += [("day", day, day, DAY) for day in days]
+        starts = [("now", now), ("week", now - WEEK)]
+        starts += [("day", midnight - datetime.timedelta(days=days)) for days in SAMPLES]
         types = sorted(asked.types[:MOST_TYPES])
-        for what, start, end, fresh in spans:
+        for what, start in starts:
 
-            def fetch(what: str = what, start: datetime.datetime = start, end: datetime.datetime = end) -> list[Any]:
-                return self._price_rows(region, types, start, end, _PAGES[what])
+            def fetch(what: str = what, start: datetime.datetime = start) -> list[Any]:
+                return self._price_rows(region, types, what, start)
 
-            key = [what, types, *([f"{start:%F}"] if what == "day" else [])]
+            key, fresh = ([what, types, f"{start:%F}"], DAY) if what == "day" else ([what, types], MINUTES)
             yield self._call(PRICES, region, key, fresh, fetch)
 
-    def _price_rows(
-        self, region: str, types: Sequence[str], start: datetime.datetime, end: datetime.datetime, pages: int
-    ) -> list[Any]:
-        """Zone, its id, type, time and price. The price at the start of the span is among them: AWS returns the last
-        change before it."""
+    def _price_rows(self, region: str, types: Sequence[str], what: str, start: datetime.datetime) -> list[Any]:
+        """Zone, its id, type, time and price: of a day, those in force at its start; else all since the start.
+
+        The prices in force at the start are always among them: AWS returns the last change before it.
+        """
         rows: list[Any] = []
         wanted: dict[str, Any] = {"InstanceTypes": list(types), "ProductDescriptions": [_LINUX], "MaxResults": _PAGE}
-        wanted |= {"StartTime": start, "EndTime": end}
-        for _ in range(pages):
-            with _asked(PRICES, region):
-                page = self._client("ec2", region).describe_spot_price_history(**wanted)
+        wanted |= {"StartTime": start} | ({"EndTime": start} if what == "day" else {})
+        for _ in range(_PAGES[what]):
+            page = self._client("ec2", region).describe_spot_price_history(**wanted)
             for each in page["SpotPriceHistory"]:
                 at = max(start, each["Timestamp"]).timestamp()
                 zone = [each["AvailabilityZone"], each.get("AvailabilityZoneId")]
@@ -183,8 +162,7 @@ class AwsSource:
                 "Filters": [{"Name": "instance-type", "Values": types}],
                 "MaxResults": _PAGE,
             }
-            with _asked(OFFERINGS, region):
-                found = self._client("ec2", region).describe_instance_type_offerings(**wanted)
+            found = self._client("ec2", region).describe_instance_type_offerings(**wanted)
             zones: dict[str, list[str]] = {each: [] for each in types}
             for each in found["InstanceTypeOfferings"]:
                 zones[each["InstanceType"]].append(each["Location"])
@@ -200,8 +178,7 @@ class AwsSource:
                 continue
 
             def fetch(kind: str = kind, code: str = code) -> list[Any]:
-                with _asked(QUOTA, region):
-                    found = self._client("service-quotas", region).get_service_quota(ServiceCode="ec2", QuotaCode=code)
+                found = self._client("service-quotas", region).get_service_quota(ServiceCode="ec2", QuotaCode=code)
                 return ["spot", kind, found["Quota"].get("Value")]
 
             yield self._call(QUOTA, region, code, HOUR, fetch)
@@ -210,25 +187,39 @@ class AwsSource:
         """Names and ids of the zones: the names differ by account."""
 
         def fetch() -> list[Any]:
-            with _asked(ZONES, region):
-                found = self._client("ec2", region).describe_availability_zones()
+            found = self._client("ec2", region).describe_availability_zones()
             return [[each["ZoneName"], each["ZoneId"]] for each in found["AvailabilityZones"]]
 
         return self._call(ZONES, region, "all", DAY, fetch)
 
-    def _call(self, source: str, region: str, key: object, fresh: float, fetch: Any) -> Call:
-        return Call(source, region, [self._account, key], fresh, fetch)
+    def _call(self, source: str, region: str, key: object, fresh: float, fetch: Callable[[], Any]) -> Call:
+        def asked() -> Any:
+            self._open()
+            with aws_refusals(source, region):
+                return fetch()
+
+        return Call(source, region, [self._account, key], fresh, asked)
+
+    def _open(self) -> boto3.Session:
+        """The session, opened when the first call needs it: what is kept needs no SDK.
+
+        Raises:
+            CallerError: boto3 is not installed, or AWS_PROFILE names no profile.
+        """
+        with self._lock:
+            self._session = self._session or default_session()
+            return self._session
 
     def _client(self, service: str, region: str) -> Any:
         """A client, made when something is asked: boto3 makes them slowly, and one at a time."""
         from botocore.config import Config
         from botocore.exceptions import NoCredentialsError
 
+        session = self._open()
         with self._lock:
-            self._session = self._session or default_session()
             if self._login is None:
                 # boto3 would look for one again for each client, on a laptop for a second each.
-                self._login = self._session.get_credentials() is not None
+                self._login = session.get_credentials() is not None
             if not self._login:
                 raise NoCredentialsError
             if (service, region) not in self._clients:
@@ -237,7 +228,7 @@ class AwsSource:
                     connect_timeout=_CONNECT_SECONDS,
                     read_timeout=_READ_SECONDS,
                 )
-                self._clients[service, region] = self._session.client(service, region_name=region, config=config)
+                self._clients[service, region] = session.client(service, region_name=region, config=config)
             return self._clients[service, region]
 
 
@@ -317,34 +308,3 @@ def _quotas(replies: Iterable[Reply]) -> Iterator[CpuQuota]:
     for reply, at in _of(replies, QUOTA):
         market, kind, limit = reply.data
         yield CpuQuota(reply.call.region, None, at, QUOTA, market, kind, limit)
-
-
-# ---- refusals ---------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _asked(action: str, region: str) -> Iterator[None]:
-    """Turn a refusal into the error that says what to do about it."""
-    try:
-        with translated(action):
-            yield
-    except CloudError as error:
-        raise _refused(error, action, region) from error
-
-
-def _refused(error: CloudError, action: str, region: str) -> CloudError:
-    code = error.code
-    if code in DENIED:
-        fix = error.fix if action == QUOTA else GRANT
-        return NoPermissionError(error.problem, fix, code=code, what=action, owner=True)
-    if code == _USED_UP:
-        said = f"{action}: the account may ask no more different questions for now."
-        fix = "Repeat a question of the last 24 hours, or ask this one tomorrow."
-        return ThrottledError(said, fix, code=code, what=action)
-    if code in _THROTTLED:
-        return ThrottledError(error.problem, "Ask again in some minutes.", code=code, what=action)
-    if code in _NOT_ENABLED:
-        said = f"{action}: the login is not valid in {region}, or the account has not enabled that region ({code})."
-        command = f"aws account enable-region --region-name {region}"
-        return ApiOffError(said, command=command, code=code, what=action, owner=True)
-    return NoAnswerError(error.problem, error.fix, code=code, what=action)

@@ -19,25 +19,22 @@ from tidemill import machines, prices
 from tidemill.advice.asking import SECONDS, Call, Reply, ask_all, distinct
 from tidemill.advice.cache import Cache
 from tidemill.advice.history import QUARTER, WEEK, PriceAt, ranged
+from tidemill.advice.refusals import gcp_refusals
 from tidemill.advice.sources import (
-    ApiOffError,
     CapacityAdvice,
     Gap,
     LiveAnswer,
     NoAnswerError,
-    NoPermissionError,
     Placed,
     Question,
     ReclaimRate,
     SpotPrice,
-    ThrottledError,
 )
-from tidemill.backends.gcp.session import BusyError, DeniedError, DisabledError, GoogleSession
+from tidemill.backends.gcp.session import GoogleSession
 from tidemill.errors import CloudError
 
 CAPACITY = "compute.advice.capacity"
 HISTORY = "compute.advice.capacityHistory"
-GRANT = "Ask the stack's owner to set `advise: true` in tidemill:access."
 
 MOST_TYPES = 100
 MOST_HISTORIES = 10
@@ -134,10 +131,8 @@ class GcpSource:
 
     def _ask(self, what: str, region: str, body: dict[str, Any], action: str) -> dict[str, Any]:
         path = f"compute/beta/projects/{self._project}/regions/{region}/advice/{what}"
-        try:
+        with gcp_refusals(action):
             return self._session.call("compute", "POST", path, body, action=action, busy=True)
-        except CloudError as error:
-            raise _refused(error, action) from error
 
 
 def _sold(region: str, kind: str) -> bool:
@@ -226,14 +221,3 @@ def _moments(spans: Sequence[Sequence[Any]], start: datetime.datetime) -> Iterat
     for begin, end, usd in spans:
         if end is None or end > start.timestamp():
             yield PriceAt(max(start, datetime.datetime.fromtimestamp(begin, datetime.UTC)), usd)
-
-
-def _refused(error: CloudError, action: str) -> CloudError:
-    said = {"what": action, "command": error.command, "owner": error.owner}
-    if isinstance(error, DisabledError):
-        return ApiOffError(error.problem, error.fix, **said)
-    if isinstance(error, DeniedError):
-        return NoPermissionError(error.problem, error.fix if error.command else GRANT, **{**said, "owner": True})
-    if isinstance(error, BusyError):
-        return ThrottledError(error.problem, "Ask again in some minutes.", **said)
-    return NoAnswerError(error.problem, error.fix, **said)

@@ -135,7 +135,7 @@ class CapacityAdvice(Figure):
 
     unit: ClassVar[str] = "probability"
     machines: int
-    """How many were asked for."""
+    """How many were asked for: as many of the question's first type as have its vCPUs."""
     value: float | None
     """Obtainability, from 0 to 1; from 0.7 it is high, below 0.4 low."""
     uptime: float | None
