@@ -242,15 +242,6 @@ class TestScratch:
         assert two.port_base() == 20_000
         two.close()
 
-    def test_an_item_folder_goes_whatever_is_in_it(self, tmp_path):
-        scratch = Scratch(tmp_path, "one")
-        with scratch.item("0/1") as folder:
-            (folder / "sub").mkdir()
-            (folder / "sub/file").write_text("x")
-            (folder / "sub").chmod(0o500)
-        assert not folder.exists()
-        scratch.close()
-
 
 def test_the_scratch_is_looked_at_before_a_fetch(tmp_path, monkeypatch):
     scratch = Scratch(tmp_path / "scratch", "one")

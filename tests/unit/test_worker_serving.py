@@ -229,8 +229,8 @@ class TestJobs:
 
             def prefetch(self, task: Task) -> None:
                 begun[task.job, task.item.index] = len(self.ran)
-                # One may have left the queue without having begun.
-                assert len(begun.keys() - set(self.ran)) <= 5
+                # What a slot has taken at once, and as many more.
+                assert len(begun.keys() - set(self.ran)) <= 8
 
         def run(task: Task) -> str:
             time.sleep(0.02)

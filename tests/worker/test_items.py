@@ -280,7 +280,7 @@ def test_the_next_inputs_come_while_others_run(team, files):
     worker = job.start()
 
     def staged() -> set[str]:
-        return {path.name for path in (team.scratch / "workers").glob("*/*/0/*/input/*")}
+        return {path.name for path in (team.scratch / "workers").glob("*/inputs/*/*")}
 
     until(lambda: {"f 0.txt", "f 1.txt"} <= staged(), "the next input")
     assert "f 2.txt" not in staged()

@@ -62,7 +62,9 @@ class _Ends:
 
     def __call__(self, outcome: Outcome) -> None:
         self._ended.append((self._chunk, outcome, 0))
-        if outcome.index in self._chunk.sending:
+        # Its slot is long at work on another item. Only the last outcomes of a chunk, and the first of a job, are
+        # waited for.
+        if outcome.index in self._chunk.sending and not (self._chunk.pending and self._chunk.job.proven):
             self._wake()
 
     def sending(self, task: Task) -> None:
@@ -187,9 +189,10 @@ class Items:
     def _batch_size(self, chunk: ChunkRun, slots: int) -> int:
         """Items that a slot takes at once: many short ones, so that they do not wait for us, or one long one."""
         seconds = chunk.job.item_seconds
-        if not seconds or not chunk.job.proven or chunk.stages_input:
+        if not seconds or not chunk.job.proven:
             return 1
-        return max(1, min(int(BATCH_SECONDS / seconds), BATCH_ITEMS, -(-len(chunk.pending) // slots)))
+        most = self._runners.most_ahead(slots) if chunk.stages_input else BATCH_ITEMS
+        return max(1, min(int(BATCH_SECONDS / seconds), most, -(-len(chunk.pending) // slots)))
 
     def _run_batch(self, batch: Batch) -> None:
         """In a slot's thread. Outcomes are left for the loop, which is woken only at the end: it polls often enough."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +15,7 @@ from tidemill.placeholders import child_variables, fill, meta_values
 from tidemill.worker import sagemaker
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse
+from tidemill.worker.item_inputs import ItemInputs
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.process import Ended, Pipes, run_program
 from tidemill.worker.programs import Programs
@@ -43,47 +42,41 @@ class CommandRunner:
     def __init__(self, programs: Programs, staging: Staging, scratch: Scratch) -> None:
         self._programs, self._staging, self._scratch = programs, staging, scratch
         self._uploads = OutputUploads(staging, scratch)
-        self._fetches: dict[str, Future[Path]] = {}
+        self._inputs = ItemInputs(staging, scratch)
         self._pipes: dict[int, Pipes] = {}
 
     def prefetch(self, task: Task) -> None:
-        if task.spec.stages_input and task.folder not in self._fetches:
-            self._fetches[task.folder] = self._fetch(task)
-
-    def _fetch(self, task: Task) -> Future[Path]:
-        return self._staging.fetch(task.item.uri, self._input_folder(task), task.stop)
+        if task.spec.stages_input:
+            self._inputs.begin(task)
 
     def forget(self, task: Task) -> None:
         """The item is not run here after all: what was fetched for it is removed."""
-        if fetch := self._fetches.pop(task.folder, None):
-            fetch.cancel()
-            folder = self._scratch.folder / task.folder
-            fetch.add_done_callback(lambda _: shutil.rmtree(folder, ignore_errors=True))
-
-    def _input_folder(self, task: Task) -> Path:
-        return self._scratch.folder / task.folder / "input"
+        self._inputs.remove(task)
 
     def run(self, tasks: Sequence[Task], slot: Slot, ends: Ends) -> None:
         """Run items one after the other, until the worker or their job stops. An interrupted item has no outcome."""
-        for task in tasks:
-            if task.stop.raised:
-                return
-            slot.current = task.item.index
-            tried = self._run(task, slot)
-            if tried is None:
-                # It was interrupted and remains the slot's item: the drain names it.
-                return
-            slot.current = None
-            if tried.outputs is None:
-                ends(tried.outcome)
-            else:
-                self._send(task, slot, tried.outcome, tried.outputs, ends)
+        try:
+            for task in tasks:
+                if task.stop.raised:
+                    return
+                slot.current = task.item.index
+                tried = self._run(task, slot)
+                if tried is None:
+                    # It was interrupted and remains the slot's item: the drain names it.
+                    return
+                slot.current = None
+                if tried.outputs is None:
+                    ends(tried.outcome)
+                else:
+                    self._send(task, slot, tried.outcome, tried.outputs, ends)
+        finally:
+            for task in tasks:
+                self.forget(task)
 
     def _send(self, task: Task, slot: Slot, outcome: Outcome, outputs: Outputs, ends: Ends) -> None:
         """Upload outputs while the slot goes on, or here when many are on their way."""
 
         def sent(error: ItemError | None) -> None:
-            remove(outputs.folder)
             slot.give_back(outputs.folder)
             if error is None:
                 ends(outcome)
@@ -111,9 +104,6 @@ class CommandRunner:
             if state is not None:
                 state.close()
                 remove(state.folder)
-            if task.spec.stages_input:
-                self._fetches.pop(task.folder, None)
-                remove(self._scratch.folder / task.folder)
             output.close()
 
     def _state_of(self, task: Task, slot: Slot) -> ItemState | None:
@@ -181,6 +171,8 @@ class CommandRunner:
         except ItemError as error:
             return None if task.stop.raised else _Tried(_failed(outcome, error.reason, str(error)), error.final)
         finally:
+            # Every attempt fetches the input again: this one may have changed its copy.
+            self._inputs.remove(task)
             if results is not None:
                 slot.give_back(results)
 
@@ -242,10 +234,8 @@ class CommandRunner:
     def _values(self, task: Task, results: Path, prefix: str) -> dict[str, str]:
         values = {"uri": task.item.uri, "index": str(task.item.index), "output": str(results), "output_uri": prefix}
         if task.spec.stages_input:
-            # Every attempt fetches the input again: the previous one may have changed its copy.
-            fetch = self._fetches.pop(task.folder, None) or self._fetch(task)
             with task.waits.fetching():
-                values["input"] = str(fetch.result())
+                values["input"] = str(self._inputs.begin(task).result())
         return values
 
 

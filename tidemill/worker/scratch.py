@@ -13,8 +13,7 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
@@ -55,15 +54,6 @@ class Scratch:
                 return FIRST_PORT + n * PORTS_PER_SLOT
         return FIRST_PORT
 
-    @contextmanager
-    def item(self, name: str) -> Iterator[Path]:
-        folder = self.folder / name
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            yield folder
-        finally:
-            remove(folder)
-
     def close(self) -> None:
         remove(self.folder)
         for lock in self._locks:
@@ -80,21 +70,53 @@ def remove(path: Path) -> None:
         if not stat.S_ISDIR(path.lstat().st_mode):
             path.unlink()
             return
-        top = _open_folder(path, None)
-        try:
-            waiting = _clear(top, top)
-            while waiting:
-                name = waiting.pop()
-                with suppress(OSError):
-                    folder = _open_folder(name, top)
-                    try:
-                        waiting += _clear(folder, top)
-                    finally:
-                        os.close(folder)
-                    os.rmdir(name, dir_fd=top)
-        finally:
-            os.close(top)
+        _clear_tree(path)
         path.rmdir()
+
+
+def clear(folder: Path) -> None:
+    """Remove what is in a folder, as `remove` does. The folder stays: making another is expensive, because ext4 does
+    not soon use the inode of a removed one again and looks past all of those."""
+    with suppress(OSError):
+        _clear_tree(folder)
+
+
+def _clear_tree(path: Path) -> None:
+    top = _open_folder(path, None)
+    try:
+        waiting = _clear(top, top)
+        while waiting:
+            name = waiting.pop()
+            with suppress(OSError):
+                folder = _open_folder(name, top)
+                try:
+                    waiting += _clear(folder, top)
+                finally:
+                    os.close(folder)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+
+
+def empty_folder(path: Path, home: Path) -> Path:
+    """Make or empty a folder below `home`. An item may have left anything in place of either."""
+    with suppress(OSError), os.scandir(path) as left:
+        # A read-only folder, or one behind a link, is created again.
+        if next(left, None) is None and os.access(path, os.W_OK | os.X_OK) and not path.is_symlink():
+            return path
+    if not is_ours(home):
+        remove(home)
+    remove(path)
+    with suppress(FileNotFoundError):
+        # Another user's files cannot be removed here; they go with the worker's folder if possible.
+        path.rename(path.with_name(f"{path.name}-{secrets.token_hex(4)}"))
+    path.mkdir(parents=True)
+    return path
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether it is a folder, and one that can be used: an item may have put anything in its place."""
+    return not folder.is_symlink() and folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK)
 
 
 def _open_folder(path: Path | str, above: int | None) -> int:
@@ -105,8 +127,9 @@ def _open_folder(path: Path | str, above: int | None) -> int:
     except PermissionError:
         os.chmod(path, 0o700, dir_fd=above)
         folder = os.open(path, flags, dir_fd=above)
-    with suppress(PermissionError):
-        os.fchmod(folder, 0o700)
+    if os.fstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        with suppress(PermissionError):
+            os.fchmod(folder, 0o700)
     return folder
 
 

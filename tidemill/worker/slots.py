@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidemill.capacity import fitting
 from tidemill.descriptor import Resources
 from tidemill.machine import Capacity
-from tidemill.worker.scratch import remove
+from tidemill.worker.scratch import clear, empty_folder, is_ours, remove
 
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -47,34 +44,18 @@ class Slot:
             self._made += 1
             self._results.append(f"results-{self._made}")
         above = self._results.pop()
-        if not _is_ours(self.folder / above):
+        if not is_ours(self.folder / above):
             remove(self.folder / above)
         return self.empty(f"{above}/output")
 
     def give_back(self, results: Path) -> None:
-        """Nothing is uploaded from an output folder any more. From any thread."""
+        """Nothing is uploaded from an output folder any more; what is in it is removed. From any thread."""
+        clear(results)
         self._results.append(results.parent.name)
 
     def empty(self, name: str) -> Path:
-        """A folder of the slot, made or emptied. The item before may have left anything in its place."""
-        path = self.folder / name
-        with suppress(OSError), os.scandir(path) as left:
-            # A read-only folder, or one behind a link, is created again.
-            if next(left, None) is None and os.access(path, os.W_OK | os.X_OK) and not path.is_symlink():
-                return path
-        if not _is_ours(self.folder):
-            remove(self.folder)
-        remove(path)
-        with suppress(FileNotFoundError):
-            # Another user's files cannot be removed here; they go with the worker's folder if possible.
-            path.rename(path.with_name(f"{path.name}-{secrets.token_hex(4)}"))
-        path.mkdir(parents=True)
-        return path
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether it is a folder, and one that can be used: an item may have put anything in its place."""
-    return not folder.is_symlink() and folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+        """A folder of the slot, made or emptied."""
+        return empty_folder(self.folder / name, self.folder)
 
 
 class SlotPool:

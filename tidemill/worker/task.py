@@ -44,11 +44,6 @@ class Task:
     """Whether its outputs may be uploaded while its slot has another item."""
 
     @property
-    def folder(self) -> str:
-        """Where the item's input is fetched to, in the worker's scratch."""
-        return f"{self.job}/{self.chunk}/{self.item.index}"
-
-    @property
     def labels(self) -> dict[str, object]:
         return {"job": self.job, "chunk": self.chunk, "item": self.item.index, "lease": self.lease_id}
 
