@@ -85,7 +85,7 @@ def ask(cache: Path) -> tuple[SlowAws, float]:
 def ask_google(cache: Path) -> tuple[SlowGoogle, float]:
     """Ask with a GCP of our own about two of its regions, and say how long that took."""
     google = SlowGoogle(DELAY_SECONDS)
-    need = Need(cpus=400, families=("n2", "n2d", "c3", "e2", "c2"))
+    need = Need(cpus=400, families=("n2", "n2d", "c3", "e2"))
     wanted = AdviceWanted(need, ("us-central1", "us-east1"), live=True)
     start = time.perf_counter()
     found = advise(wanted, source=lambda cloud, region, account: GcpSource("project", google, cache=Cache(cache)))
