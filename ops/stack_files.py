@@ -46,7 +46,7 @@ def edited(
         click.UsageError: there is nothing at a path, or an edit would lose a comment.
     """
     from_file(path)
-    before, _ = _read(path)
+    before, _ = read(path)
     layout = next((each for each in _LAYOUTS if _text(_load(before, each), each) == before), _LAYOUTS[0])
     _check_comments(path, before, layout)
     text = before
@@ -145,15 +145,20 @@ def write(path: Path, before: str, after: str) -> None:
     """
     try:
         with _one_at_a_time(path.parent):
-            now, ends = _read(path)
+            now, ends = read(path)
             if now != before:
-                raise click.ClickException(f"{path.name} changed meanwhile. Try again.")
+                raise changed(path)
             # A file is replaced by its folder's permission alone, but a read-only one is not meant to change.
             if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
                 raise PermissionError(0, "it is read-only")
             _replace(path, after, ends)
     except OSError as error:
         raise click.UsageError(f"{path.name} cannot be written: {error.strerror}. It is unchanged.") from None
+
+
+def changed(path: Path) -> click.ClickException:
+    """Somebody else has written the file since it was read."""
+    return click.ClickException(f"{path.name} changed meanwhile. Try again.")
 
 
 def _replace(path: Path, text: str, ends: str) -> None:
@@ -172,9 +177,10 @@ def _replace(path: Path, text: str, ends: str) -> None:
         new.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> tuple[str, str]:
+def read(path: Path) -> tuple[str, str]:
     """A file's text with plain ends of lines, and those that it has."""
-    text = path.read_bytes().decode("utf-8")
+    # Nothing is written to a file that is not UTF-8: `from_file` refuses it.
+    text = path.read_bytes().decode("utf-8", errors="replace")
     ends = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
     return text.replace("\r\n", "\n"), ends
 

@@ -20,6 +20,7 @@ def edited(about: Subject, changes: Sequence[KeyChange]) -> tuple[str, str]:
 
     Raises:
         ConfigError: the result would not be a valid stack file.
+        click.ClickException: the file has changed since it was read.
         click.UsageError: an anchor shares the queue's keys, so that the edit would reach further or not far enough.
     """
     here = [QUEUES, about.name]
@@ -30,11 +31,19 @@ def edited(about: Subject, changes: Sequence[KeyChange]) -> tuple[str, str]:
             if change.after is not None:
                 _set(config[QUEUES][about.name], change)
 
+    # The changes are right for the file that they were made for, and may not even be possible in another one.
+    _check_unchanged(about, stack_files.read(about.path)[0])
     before, after = stack_files.edited(about.path, edit, cuts)
+    _check_unchanged(about, before)
     found = stack_files.check(about.path, after)
     stack_files.check_others(about.path, before, after, [here])
     _check_all(about, changes, found)
     return before, after
+
+
+def _check_unchanged(about: Subject, text: str) -> None:
+    if text != about.text:
+        raise stack_files.changed(about.path)
 
 
 def _cut(about: Subject, key: str) -> list[str]:

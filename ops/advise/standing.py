@@ -15,6 +15,7 @@ from components import machines
 from components.config import ConfigError, NewNetwork, Queue, StackConfig, parse
 from components.config.errors import nearest
 from components.config.load import read_file
+from ops import stack_files
 from ops.advise.figures import Book
 from ops.advise.rules import Standing, scarcity
 from ops.project import read_config, stack_file
@@ -32,6 +33,7 @@ class Subject:
     Attributes:
         path: The stack file, with symbolic links followed.
         raw: Its `config:` as written.
+        text: All of it, before anything was read from it.
     """
 
     stack: str
@@ -40,6 +42,7 @@ class Subject:
     raw: Mapping[str, Any]
     config: StackConfig
     region: str
+    text: str
 
     @property
     def queue(self) -> Queue:
@@ -53,14 +56,16 @@ def subject(stack: str, name: str) -> Subject:
     Raises:
         click.UsageError: there is no such stack, queue or region, or the file is wrong.
     """
-    path, config = stack_file(stack).resolve(), read_config(stack)
+    path = stack_file(stack).resolve()
+    text, _ = stack_files.read(path)
+    config = read_config(stack)
     if name not in config.queues:
         known = ", ".join(config.queues)
         guess = nearest(name, config.queues)
         meant = f" Did you mean {guess}?" if guess else ""
         raise click.UsageError(f"{name}: the stack {stack} has no such queue.{meant} Queues: {known}.")
     raw = read_file(path)["config"]
-    return Subject(stack, name, path, raw, config, _region(path, config.cloud, raw))
+    return Subject(stack, name, path, raw, config, _region(path, config.cloud, raw), text)
 
 
 def _region(path: Path, cloud: str, raw: Mapping[str, Any]) -> str:

@@ -177,6 +177,21 @@ def test_on_gcp_zones_are_a_note_because_a_change_ends_machines(stacks):
     assert "Note: machines.zones names one zone (a)." in output
 
 
+@pytest.mark.parametrize(
+    "theirs", [AWS + "# theirs\n", AWS.replace("        zones: [a, c]   # where the data is\n", "")]
+)
+def test_a_file_that_changed_while_the_cloud_was_asked_stays_theirs(path, cloud, theirs):
+    def late(_):
+        path.write_text(theirs)
+        return LiveAnswer()
+
+    cloud(late)
+    code, output = run("cpu", "--write", "--live")
+    assert code == 1
+    assert "changed meanwhile" in output
+    assert path.read_text() == theirs
+
+
 def test_names_that_change_places_keep_their_comments(stacks):
     path = stacks / "Pulumi.vision-gcp-dev.yaml"
     names = ("n2  # fast", "c3d", "n2d  # cheap")
