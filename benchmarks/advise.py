@@ -1,8 +1,9 @@
 """What `tidemill advise` costs and how far its arithmetic can be trusted.
 
 Calls and seconds are those of a question about two regions and forty types, against an AWS on this machine that takes
-80 ms per call; the command reads no pipeline. The order is that of the old benchmark of four small Spot machines
-against one large one, at the prices and buckets of June 2025. Whether a cloud's scores are right is not measured.
+80 ms per call. Own jobs are read from a store that takes as long. The order is that of the old benchmark of four small
+Spot machines against one large one, at the prices and buckets of June 2025. Whether a cloud's scores are right is not
+measured.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.figures import figure
 from tests.slow_capacity import SlowAws, SlowGoogle
 from tests.unit.advice_fakes import BUCKETS, DAY, ON_DEMAND, SAVING
+from tests.unit.report_jobs import made_job
 from tidemill import machines
 from tidemill.advice.aws import AwsSource
 from tidemill.advice.cache import Cache
@@ -27,11 +31,13 @@ from tidemill.advice.known import of_bucket
 from tidemill.advice.rank import Bucket, DatedFigure, Price, ReclaimMean, ShapeFacts, ShapeScore, Work, rank
 from tidemill.advice.shapes import MachineShape, Market, Need
 from tidemill.client.advise import AdviceWanted, advise
+from tidemill.client.own import read_own
 
 DELAY_SECONDS = 0.08
 REGIONS = ("us-west-2", "us-east-1")
 RUNS = 1000
 INPUTS = 10_000
+JOBS = 15
 MATRIX: Sequence[tuple[int, str, Market]] = (
     (4, "g5.2xlarge", "spot"),
     (4, "g5.4xlarge", "spot"),
@@ -58,6 +64,10 @@ def main() -> None:
         # Without the cache, what AWS counts is whether the request for scores is the same.
         later, _ = ask(Path(folder) / "b")
         figure("advise-new-configurations", len(configurations(later) - configurations(first)), "configurations", 0)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        requests, reading = own_jobs(Path(folder))
+        figure("advise-own-requests", requests, "requests", 600)
+        figure("advise-own-seconds", reading, "s", 3)
     alone, count = tables()
     print(f"shapes of two regions: {count:,}")
     figure("advise-tables-seconds", alone, "s", 0.5)
@@ -97,6 +107,31 @@ def ask_google(cache: Path) -> tuple[SlowGoogle, float]:
 def configurations(aws: SlowAws) -> set[str]:
     """The requests for scores, as AWS compares them."""
     return {json.dumps(wanted) for name, _, wanted in aws.asked if name == "GetSpotPlacementScores"}
+
+
+def own_jobs(folder: Path) -> tuple[int, float]:
+    """Return the requests to a store that takes as long, and the seconds, for jobs of a name among others."""
+    every = [(1200 + 24 * n, name) for n in range(JOBS) for name in ("this", "other")]
+    made = [made_job(items, name=name, uri=f"file://{folder}") for items, name in every]
+    site, spec = made[0].job._site, made[0].job.spec
+    counted: list[str] = []
+
+    def slow(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*given: Any) -> Any:
+            counted.append(name)
+            time.sleep(DELAY_SECONDS)
+            return answer(*given)
+
+        return asked
+
+    for name in ("get", "get_range", "entries", "list", "folders", "find"):
+        setattr(site.store, name, slow(name, getattr(site.store, name)))
+    start = time.perf_counter()
+    found = read_own(site, spec)
+    seconds = time.perf_counter() - start
+    assert found.items_per_second
+    print(f"requests to the store: {dict(Counter(counted))}")
+    return len(counted), seconds
 
 
 def tables() -> tuple[float, int]:

@@ -30,9 +30,9 @@ from tidemill.ledger import Ledger
 
 JOBS = 10
 """The newest jobs that are looked at; and so many of the name of `--like`."""
-RECORDS = 32
+RECORDS = 16
 """Records, and markers of reclaims, that are read of each."""
-_AT_ONCE = 5
+_AT_ONCE = 10
 
 
 @dataclass
@@ -83,9 +83,10 @@ def read_own(site: Site, like: JobSpec | None) -> OwnFigures:
         site: The pipeline.
         like: A job: speeds are measured on the jobs of its name, because items of other jobs are other work.
     """
-    newest = list(islice(newest_specs(site.store), JOBS))
-    alike = [] if like is None else list(islice(newest_specs(site.store, like.name), JOBS))
-    wanted = {spec.job: spec for spec in ([like] if like else []) + alike + newest}
+    with ThreadPoolExecutor(2) as pool:
+        alike = pool.submit(lambda: list(islice(newest_specs(site.store, like.name), JOBS)) if like else [])
+        newest = list(islice(newest_specs(site.store), JOBS))
+        wanted = {spec.job: spec for spec in [*([like] if like else []), *alike.result(), *newest]}
     left_out: list[str] = []
 
     def readable(spec: JobSpec) -> JobRan | None:
