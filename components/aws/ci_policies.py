@@ -25,7 +25,7 @@ _READ_ANY = {
     "DescribeLaunchTemplates DescribeManagedPrefixLists "
     "DescribeNatGateways DescribeNetworkAcls DescribeNetworkInterfaces DescribePlacementGroups DescribePrefixLists "
     "DescribeRouteTables DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeTags "
-    "DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",
+    "DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs GetSpotPlacementScores",
     "ecr": "DescribeRepositories GetLifecyclePolicy ListTagsForResource",
     "elasticfilesystem": "DescribeAccessPoints DescribeBackupPolicy DescribeFileSystemPolicy DescribeFileSystems "
     "DescribeLifecycleConfiguration DescribeMountTargetSecurityGroups DescribeMountTargets ListTagsForResource",

@@ -15,6 +15,7 @@ _READ = {
     "cloudkms.cryptoKeyVersions": "get list",
     "cloudkms.keyRings": "get",
     "cloudscheduler.jobs": "get",
+    "compute.advice": "capacity",
     "compute.autoscalers": "get",
     "compute.firewalls": "get",
     "compute.globalOperations": "get",

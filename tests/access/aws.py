@@ -322,6 +322,8 @@ PROBES = [
         yes("s3:GetObject", _in_store("vision-prod", "pipeline.json"), "It holds no secret."),
         no("s3:GetObject", _in_store("vision-prod", "out/a/0"), "Data is none of CI's."),
         no("secretsmanager:GetSecretValue", PRODS_SECRET, "Secrets are none of CI's."),
+        yes("ec2:GetSpotPlacementScores", CAPACITY, "A review tells of Spot fleets with a low score."),
+        no("ec2:RequestSpotInstances", ANY_MACHINE, "A preview starts nothing."),
         no("batch:SubmitJob", _queue("vision-dev", **ASKED), "CI runs no jobs."),
         no("sts:AssumeRole", CIS_WRITER, "GitHub decides who deploys."),
     ),

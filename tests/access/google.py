@@ -196,6 +196,8 @@ PROBES = [
         yes("storage.objects.get", _store("vision", "pipeline.json"), "It holds no secret."),
         no("storage.objects.get", _store("vision", "out/a/0"), "Data is none of CI's."),
         no("secretmanager.versions.access", _secret("vision"), "Secrets are none of CI's."),
+        yes("compute.advice.capacity", CAPACITY, "A review tells of Spot fleets with a low score."),
+        no("compute.advice.capacityHistory", CAPACITY, "A review needs no prices of other days."),
         no("cloudkms.cryptoKeyVersions.useToEncrypt", KEY, "It decrypts, for the preview."),
         no("iam.serviceAccounts.getAccessToken", _account("tidemill-ci-dev-deploy"), "GitHub decides who deploys."),
     ),

@@ -54,6 +54,7 @@ def test_a_reader_reads_and_a_writer_does_no_more_than_stacks_need():
         "serviceAccount:t-prod-deploy": {"t_reader", "t_writer", "storage.objectViewer"},
     }
     assert {permission.rpartition(".")[2] for permission in reading()} == {
+        "capacity",
         "get",
         "getFromFamily",
         "getIamPolicy",
