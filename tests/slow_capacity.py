@@ -14,7 +14,7 @@ import datetime
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Refusal = Callable[[str, str], Exception | None]
@@ -116,7 +116,15 @@ class SlowGoogle(_Slow):
     """In the place of a `GoogleSession`."""
 
     def call(
-        self, api: str, method: str, path: str, body: dict[str, Any] | None = None, *, action: str, busy: bool = False
+        self,
+        api: str,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        action: str,
+        busy: bool = False,
+        pauses: Sequence[float] = (),
     ) -> dict[str, Any]:
         region = path.split("/")[-3]
         assert (api, method, busy) == ("compute", "POST", True)

@@ -106,7 +106,7 @@ def test_a_type_that_a_region_does_not_have_does_not_spoil_the_others(tmp_path: 
         ),
         (BusyError("the quota is used up."), ThrottledError, "some minutes"),
         (CloudError("no network.", "Check the network."), NoAnswerError, "Check the network"),
-        (OSError("something else"), NoAnswerError, "Report this"),
+        (OSError("something else"), NoAnswerError, "report it"),
     ],
 )
 def test_a_refusal_is_a_gap_that_says_what_to_do(tmp_path: Path, error: Exception, kind: type, fix: str):

@@ -104,7 +104,7 @@ def _fetch(number: int, call: Call, told: queue.SimpleQueue[tuple[int, Any, Exce
 def _failed(call: Call, error: Exception, cache: Cache) -> Reply:
     if not isinstance(error, CloudError):
         said = f"{call.source}: the answer cannot be read ({type(error).__name__}: {one_line(error)})."
-        error = NoAnswerError(said, "Report this.")
+        error = NoAnswerError(said, "Ask again; if it stays so, report it.")
     # What the cloud refuses on purpose is not shown from before.
     old = cache.find(_key(call), OLD_SECONDS) if isinstance(error, (ThrottledError, NoAnswerError)) else None
     at = _utc(old[0]) if old else None

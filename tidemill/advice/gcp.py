@@ -40,13 +40,23 @@ MOST_TYPES = 100
 MOST_HISTORIES = 10
 """Calls for history of a question, of all its regions: each is about one machine type."""
 MINUTES, HOUR = 600.0, 3600.0
+_PAUSES = (0.5,)
+"""Seconds before the only retry: somebody waits for the answer."""
 
 
 class ComputeCalls(Protocol):
     """What is needed of `GoogleSession`."""
 
     def call(
-        self, api: str, method: str, path: str, body: dict[str, Any] | None = None, *, action: str, busy: bool = False
+        self,
+        api: str,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        action: str,
+        busy: bool = False,
+        pauses: Sequence[float] = (),
     ) -> dict[str, Any]:
         """Make a call; see `GoogleSession.call`."""
         ...
@@ -132,7 +142,7 @@ class GcpSource:
     def _ask(self, what: str, region: str, body: dict[str, Any], action: str) -> dict[str, Any]:
         path = f"compute/beta/projects/{self._project}/regions/{region}/advice/{what}"
         with gcp_refusals(action):
-            return self._session.call("compute", "POST", path, body, action=action, busy=True)
+            return self._session.call("compute", "POST", path, body, action=action, busy=True, pauses=_PAUSES)
 
 
 def _sold(region: str, kind: str) -> bool:

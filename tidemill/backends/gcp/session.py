@@ -12,6 +12,7 @@ import os
 import random
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,7 @@ class GoogleSession:
         params: dict[str, str] | None = None,
         busy: bool = False,
         accept: str = "",
+        pauses: Sequence[float] | None = None,
     ) -> dict[str, Any]:
         """Make a call, and retry failures that may pass, within bounds.
 
@@ -140,6 +142,7 @@ class GoogleSession:
             params: Of the query.
             busy: Raise BusyError at once when a quota is used up, instead of trying again.
             accept: Media types of the answer, for a registry. It is asked once: what it tells is only looked at.
+            pauses: Seconds before each retry; None for `PAUSES`.
 
         Raises:
             MissingError: Something of the path is not there.
@@ -149,7 +152,7 @@ class GoogleSession:
         base, login = endpoint(api)
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         headers = ({"Content-Type": "application/json"} if data else {}) | ({"Accept": accept} if accept else {})
-        for pause in (None,) if accept else (*PAUSES, None):
+        for pause in (None,) if accept else (*(PAUSES if pauses is None else pauses), None):
             try:
                 session = self._open(login)
                 answer = session.request(
