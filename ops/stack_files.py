@@ -319,6 +319,8 @@ def _yaml(layout: Layout) -> YAML:
     reader = YAML()
     reader.preserve_quotes = True
     reader.width = 1_000_000
+    # `[{market: spot}]` stays as it is.
+    reader.brace_single_entry_mapping_in_flow_sequence = True
     mapping, sequence, offset = layout
     reader.indent(mapping=mapping, sequence=sequence, offset=offset)
     return reader

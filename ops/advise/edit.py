@@ -23,6 +23,8 @@ def edited(about: Subject, changes: Sequence[KeyChange]) -> tuple[str, str]:
         click.ClickException: the file has changed since it was read.
         click.UsageError: an anchor shares the queue's keys, so that the edit would reach further or not far enough.
     """
+    if not changes:
+        return about.text, about.text
     here = [QUEUES, about.name]
     cuts = [[*here, *_cut(about, change.key)] for change in changes if change.after is None]
 

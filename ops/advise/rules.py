@@ -263,7 +263,10 @@ def _notes(seen: Standing) -> Iterator[str]:
     if any(rung.reservation for rung in queue.capacity):
         yield "Families and zones stay: a rung of the queue is tied to a reservation."
     if not any(each.spot for each in seen.families):
-        yield "No Spot price of the queue's families is known in this region, so no family is compared by price."
+        yield (
+            "No Spot price of the queue's families is known in this region, so no family joins or goes for its price. "
+            f"Log in, or run `python -m ops prices refresh --cloud {seen.cloud}`."
+        )
     if seen.cloud == "gcp" and len(queue.machines.zones) == 1:
         yield (
             f"machines.zones names one zone ({queue.machines.zones[0]}). More zones have more Spot capacity, and the "
@@ -281,16 +284,19 @@ def _notes(seen: Standing) -> Iterator[str]:
 def _narrow(seen: Standing, families: Sequence[Family]) -> Iterator[str]:
     """What a person may do for a choice of types that no rule can give: the sizes are theirs to choose."""
     count = sum(len(each.types) for each in families)
-    if seen.cloud == "aws" and count < WANTED_TYPES["aws"]:
+    tied = any(rung.reservation for rung in seen.queue.capacity)
+    if seen.cloud == "aws" and count < WANTED_TYPES["aws"] and any(each.spot for each in families) and not tied:
         low, high = seen.queue.machines.cpus.min, seen.queue.machines.cpus.max
         yield (
-            f"An item fits {counted(count, 'type')}, and no other family is known that could join. A wider range than "
+            f"An item fits {counted(count, 'type')}, and no other family could join for its price. A wider range than "
             f"machines.cpus {{min: {low}, max: {high}}} adds sizes."
         )
 
 
 def _without_spot(seen: Standing) -> Iterator[str]:
-    yield "No rung of the queue is on Spot, so families and zones do not limit what it gets."
+    yield "No rung of the queue is on Spot, and advice is about Spot: nothing is changed."
+    if any(rung.reservation for rung in seen.queue.capacity):
+        return
     saved = [1 - each.spot.low / each.on_demand.low for each in seen.families if each.spot and each.on_demand]
     if saved and max(saved) > 0:
         yield (

@@ -20,7 +20,7 @@ config:
     cpu: &base
       images: {default: "registry://preprocess:1.4.0"}
       machines: {families: [c7i, c6i]}   # what the night needs
-      capacity: [{market: spot, max_cpus: 64}]
+      capacity: [{market: spot}, {market: on_demand, max_cpus: 64}]
     big: {<<: *base, item: {cpus: 2}}
 """
 FAMILIES = ["tidemill:queues", "cpu", "machines", "families"]
