@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from components.config import NewNetwork, Queue, StackConfig
+from components.config.checks.file_systems import size_of
 from components.config.monitoring_models import CONDITIONS
 from components.config.shared_models import SharedConfig
 from components.machines import MachineType
@@ -109,7 +110,7 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
             where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
             count = partial(most_machines, config.cloud, rung.max_cpus)
             burn += fleet.lines(where, rung.market, count, percent=rung.max_price_percent)
-    idle += [*_monitoring(config, book), *_file_systems(config)]
+    idle += [*_monitoring(config, book), *_file_systems(config, book)]
     if config.cloud == "gcp":
         idle.append(book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month"))
     return StackEstimate(config.cloud, region, idle, burn, book.origin)
@@ -281,11 +282,16 @@ def _monitoring(config: StackConfig, book: _Book) -> Iterator[Line]:
         yield book.line("alarms: metrics that they read", metrics, "alarm_metric_month")
 
 
-def _file_systems(config: StackConfig) -> Iterator[Line]:
-    """File systems, which are billed for what they hold."""
-    for name in config.file_systems:
-        why = "what it will hold is unknown; docs/data.md has the list price of a GB"
-        yield Line(f"file system {name}: EFS", 1, None, None, why, complete=False)
+def _file_systems(config: StackConfig, book: _Book) -> Iterator[Line]:
+    """File systems: on AWS billed for what they hold, on GCP for their size."""
+    for name, made in config.file_systems.items():
+        what = f"file system {name}"
+        if made.tier is not None:
+            gib = size_of(made)
+            yield book.line(f"{what}: {gib} GiB of {made.tier}", 1, f"filestore_{made.tier}_gib_month", gib)
+        else:
+            why = "what it will hold is unknown; docs/data.md has the list price of a GB"
+            yield Line(f"{what}: EFS", 1, None, None, why, complete=False)
 
 
 def _keys(config: StackConfig, book: _Book) -> Iterator[Line]:

@@ -48,7 +48,8 @@ class Pipeline(pulumi.ComponentResource):
 
     Makes: on AWS `AwsNetwork`, `AwsRegistry`, `AwsStore` with the descriptor in it, `AwsIdentity` with the submitter
     policy, `AwsLogs`, and an `AwsBatchQueue` per queue; on GCP the counterparts, a `GcpWorkerPool` per queue, and one
-    `GcpReconciler`; with file systems `AwsFileSystem`; with a budget `AwsBudget` or `GcpBudget`.
+    `GcpReconciler`; with file systems `AwsFileSystem` or
+    `GcpFileSystem`; with a budget `AwsBudget` or `GcpBudget`.
 
     Costs while idle: with the default config only storage; each part documents the cost of its options.
 

@@ -1,4 +1,4 @@
-"""The zones that a queue's `machines.zones` names."""
+"""The zones that a config names."""
 
 from __future__ import annotations
 
@@ -22,17 +22,31 @@ def chosen(queue: str, wanted: Sequence[str], known: Sequence[str], allowed: str
     Raises:
         ConfigError: none of ``known`` has that name.
     """
-    named = {zone: zone for zone in known} | {letter: zone for zone in known if (letter := _letter(zone))}
-    for index, name in enumerate(wanted):
-        if name not in named:
-            raise ConfigError(
-                key_path(["queues", queue, "machines", "zones", index]),
-                shown(name),
-                f"{allowed}: {', '.join(dict.fromkeys(known)) or 'there are none'}",
-                f"Did you mean {guess}?" if (guess := nearest(name, known)) else "Name one of them, or all",
-            )
-    kept = {named[name] for name in wanted}
+    here = ("queues", queue, "machines", "zones")
+    kept = {zone_of((*here, index), name, known, allowed) for index, name in enumerate(wanted)}
     return [zone for zone in dict.fromkeys(known) if zone in kept]
+
+
+def zone_of(at: Sequence[str | int], name: str, known: Sequence[str], allowed: str) -> str:
+    """The zone that a key names by letter or in full.
+
+    Args:
+        at: The key's place in the config.
+        known: Full names of the zones that there are.
+        allowed: What they are, for the error.
+
+    Raises:
+        ConfigError: none of ``known`` has that name.
+    """
+    named = {zone: zone for zone in known} | {letter: zone for zone in known if (letter := _letter(zone))}
+    if name not in named:
+        raise ConfigError(
+            key_path(at),
+            shown(name),
+            f"{allowed}: {', '.join(dict.fromkeys(known)) or 'there are none'}",
+            f"Did you mean {guess}?" if (guess := nearest(name, known)) else "Name one of them, or all",
+        )
+    return named[name]
 
 
 def _letter(zone: str) -> str | None:

@@ -28,7 +28,7 @@ PULUMI = ("PULUMI_",)
 GOOGLE = ("GOOGLE_", "CLOUDSDK_", "GCE_METADATA_", "GCLOUD_PROJECT", "PUBSUB_EMULATOR_HOST")
 GOOGLE_APIS = ["pubsub", "logging", "monitoring", "compute", "storage", "iam", "artifactregistry", "cloudfunctions",
                "cloudscheduler", "cloudresourcemanager", "serviceusage", "secretmanager", "cloudkms", "bigquery",
-               "run", "billingbudgets"]  # fmt: skip
+               "run", "billingbudgets", "file"]  # fmt: skip
 START_SECONDS = 60.0
 spawn: Callable[..., Any] = subprocess.Popen
 """Starts a daemon. Tests fork it from a process that has imported its packages."""

@@ -43,6 +43,7 @@ COMPONENTS = {
     "GcpBootstrap": "components.gcp.bootstrap",
     "GcpBudget": "components.gcp.budget",
     "GcpCi": "components.gcp.ci",
+    "GcpFileSystem": "components.gcp.file_system",
     "GcpLogs": "components.gcp.logs",
     "GcpMonitoring": "components.gcp.monitoring",
     "GcpNetwork": "components.gcp.network",
@@ -59,6 +60,7 @@ MODELS: dict[tuple[str, str], type[BaseModel]] = {
     ("Pipeline", "config"): StackConfig,
     ("AwsBatchQueue", "settings"): Queue,
     ("AwsFileSystem", "settings"): FileSystem,
+    ("GcpFileSystem", "settings"): FileSystem,
     ("GcpWorkerPool", "settings"): Queue,
 }
 """Arguments that a model of the stack config describes."""

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from components.config import ConfigError, Queue
 from components.config.errors import key_path, shown
+from components.config.mounted import check_file_systems
 
 
 def check_mounts(queue: str, settings: Queue, file_systems: Collection[str], *, reads_buckets: bool) -> None:
@@ -27,10 +28,4 @@ def check_mounts(queue: str, settings: Queue, file_systems: Collection[str], *, 
                 "a bucket that the machines' role may read",
                 "Let it (AwsIdentity.grant_data on instance_role) and set reads_mounts",
             )
-        if each.file_system and each.file_system not in file_systems:
-            raise ConfigError(
-                key_path([*here, "file_system"]),
-                shown(each.file_system),
-                f"the argument file_systems: {', '.join(file_systems) or 'it is empty'}",
-                "Pass the `source` of an AwsFileSystem under this name",
-            )
+    check_file_systems(queue, settings, file_systems)

@@ -7,10 +7,11 @@ from typing import Literal
 from pydantic import Field
 
 from components.config.model import Model
+from components.config.types import Zone
 
 
 class FileSystem(Model):
-    """A file system that the stack makes and that queues mount by its name: EFS, only on AWS.
+    """A file system that the stack makes and that queues mount by its name: EFS on AWS, Filestore on GCP.
 
     It is paid between jobs as well, and any job may change or delete what it holds.
     """
@@ -28,4 +29,21 @@ class FileSystem(Model):
     backup: bool = Field(
         default=False,
         description="AWS: keep daily backups for 35 days (AWS Backup), billed per GiB and month.",
+    )
+    tier: Literal["basic_hdd", "basic_ssd", "zonal", "regional"] | None = Field(
+        default=None,
+        description="GCP: Filestore's service tier. `regional` outlives the loss of a zone; only `zonal` and "
+        "`regional` can shrink.",
+    )
+    size_gib: int | None = Field(
+        default=None,
+        ge=100,
+        le=102_400,
+        description="GCP: size in GiB, billed in full whatever it holds. Leave out for the tier's smallest. It can "
+        "grow in place.",
+    )
+    zone: Zone | None = Field(
+        default=None,
+        description="GCP: the zone of a tier other than `regional`, by letter or name. Machines of other zones mount "
+        "it too, and pay for traffic between zones.",
     )

@@ -18,6 +18,7 @@ SERVICES = (
     "cloudscheduler.googleapis.com",
     "compute.googleapis.com",
     "containerscanning.googleapis.com",
+    "file.googleapis.com",
     "iam.googleapis.com",
     "iamcredentials.googleapis.com",
     "logging.googleapis.com",

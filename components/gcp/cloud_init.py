@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,8 @@ class Host:
     machines: Sequence[MachineType]
     worker_image_arm64: pulumi.Input[str] | None = None
     """The worker's image for arm64 machines, in a queue that has others as well."""
+    file_systems: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    """Address and share of each file system of the stack."""
 
 
 def cloud_config(settings: Queue, host: Host) -> pulumi.Output[str]:
@@ -192,8 +194,8 @@ def options(settings: Queue, host: Host) -> list[str]:
     found += _gpus(settings, host)
     for name, mount in _mounts(settings).items():
         mode = ":ro" if mount.read_only else ""
-        if mount.filestore:
-            found += ["--mount", _nfs(name, mount)]
+        if source := mount.filestore or (mount.file_system and str(host.file_systems[mount.file_system])):
+            found += ["--mount", _nfs(name, source, mount)]
         else:
             volumes.append(f"{mount.host or f'{_FUSE}/{name}'}:{mount.path}{mode}")
     return [*found, *(word for volume in volumes for word in ("--volume", volume))]
@@ -203,13 +205,12 @@ def _mounts(settings: Queue) -> dict[str, Mount]:
     return dict(sorted(settings.mounts.items()))
 
 
-def _nfs(name: str, mount: Mount) -> str:
+def _nfs(name: str, source: str, mount: Mount) -> str:
     """A volume that Docker itself mounts: Container-Optimized OS has the kernel's NFS but no mount.nfs.
 
     Source: https://docs.docker.com/engine/storage/volumes/#create-a-service-which-creates-an-nfs-volume
     """
-    assert mount.filestore is not None
-    address, _, share = mount.filestore.partition(":")
+    address, _, share = source.partition(":")
     how = f'"volume-opt=o=addr={address},nfsvers=3,nolock,{"ro" if mount.read_only else "rw"}"'
     read_only = ",readonly" if mount.read_only else ""
     return (

@@ -8,9 +8,10 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.base import team_labels
-from components.config import Queue, StackConfig
+from components.config import NewNetwork, Queue, StackConfig
 from components.describe import as_text, describe, gcp_queue
 from components.gcp.budget import GcpBudget, GcpBudgetArgs
+from components.gcp.file_system import GcpFileSystem, GcpFileSystemArgs, range_of
 from components.gcp.identity import GcpIdentity, GcpIdentityArgs
 from components.gcp.logs import GcpLogs, GcpLogsArgs
 from components.gcp.member import Member
@@ -47,6 +48,7 @@ class GcpParts:
         access = GcpIdentityArgs(list(config.access.submitters), advise=config.access.advise)
         self._identity = GcpIdentity(f"{name}-identity", access, self._child)
         self._budget = self._make_budget(name)
+        self._file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
         self._pools = {key: self._make_pool(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
         self._reconciler = self._make_reconciler(name)
         self._monitoring = self._make_monitoring(name)
@@ -66,6 +68,7 @@ class GcpParts:
         self.descriptor_uri = self._store.publish(as_text(self.descriptor))
         parts = [self._store, self._logs, self._network, self._registry, self._identity, self._reconciler]
         self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring, *self._pools.values()]
+        self.all += self._file_systems.values()
 
     def _make_store(self, name: str) -> GcpStore:
         args = GcpStoreArgs(
@@ -110,6 +113,24 @@ class GcpParts:
             return []
         return [GcpBudget(f"{name}-budget", GcpBudgetArgs(**wanted.model_dump(), labels=self._labels), self._child)]
 
+    def _make_file_system(self, name: str, key: str) -> GcpFileSystem:
+        config, shared, existing = self._config, self._shared_network, self._config.network.existing
+        given = shared or existing
+        network, subnetwork = (given.network, given.subnetwork) if given else (None, None)
+        project = gcp.organizations.get_client_config(opts=pulumi.InvokeOptions(parent=self._network)).project
+        args = GcpFileSystemArgs(
+            file_system=key,
+            settings=config.file_systems[key],
+            network=self._network.network,
+            client_range=range_of(subnetwork, self._network)
+            if subnetwork
+            else (config.network.create or NewNetwork()).cidr,
+            host_project=network is not None and not network.startswith(f"projects/{project}/"),
+            purge=config.may_purge,
+            labels=self._labels,
+        )
+        return GcpFileSystem(f"{name}-fs-{key}", args, self._child)
+
     def _image(self, queue: str) -> pulumi.Input[str]:
         return self._pulled(self._config.queues[queue].images["default"])
 
@@ -133,6 +154,7 @@ class GcpParts:
             log=self._logs.log,
             worker_image=x86_64,
             worker_image_arm64=arm64,
+            file_systems={key: made.source for key, made in self._file_systems.items()},
             imported_topic=existing.topic if existing else None,
             imported_subscription=existing.subscription if existing else None,
             replace=self._config.may_replace,

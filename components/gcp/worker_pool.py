@@ -1,7 +1,7 @@
 """A queue on Pub/Sub and its machines."""
 
 from collections.abc import Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pulumi
@@ -10,6 +10,7 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.config import ConfigError, Queue, gcp_queue
 from components.config.errors import key_path
+from components.config.mounted import check_file_systems
 from components.gcp.cloud_init import Host, cloud_config
 from components.gcp.instance_group import Fleet, RungResources, instance_group
 from components.gcp.machine_image import check_image
@@ -47,6 +48,8 @@ class GcpWorkerPoolArgs:
     """The worker's image by digest; None if the queue's image contains the worker."""
     worker_image_arm64: pulumi.Input[str] | None = None
     """The same for machines with arm64 processors."""
+    file_systems: dict[str, pulumi.Input[str]] = field(default_factory=dict)
+    """The `source` of each `GcpFileSystem` that the queue's mounts name with `file_system`."""
     imported_topic: str | None = None
     """Full name of an existing topic to import with its subscription; both keep their names."""
     imported_subscription: str | None = None
@@ -113,6 +116,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
         args = as_args(GcpWorkerPoolArgs, args)
         super().__init__(token(GcpWorkerPool), name, None, opts)
         settings = gcp_queue(args.settings, args.queue)
+        check_file_systems(args.queue, settings, args.file_systems)
         project = Project(self)
         imported = None
         if args.imported_topic and args.imported_subscription:
@@ -153,6 +157,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
             subscription=made.subscription.id,
             log=args.log,
             region=project.region,
+            file_systems=args.file_systems,
         )
         return Fleet(
             settings=settings,

@@ -23,6 +23,7 @@ from localcloud.gcp.wire import Request, RestError
 VERSIONS = {
     "artifactregistry": ["v1"], "bigquery": ["v2"], "billingbudgets": ["v1"], "cloudfunctions": ["v2"],
     "cloudkms": ["v1"], "cloudresourcemanager": ["v3", "v1"], "cloudscheduler": ["v1"], "compute": ["v1"],
+    "file": ["v1"],
     "compute/beta": ["beta"],
     "iam": ["v1"], "iamcredentials": ["v1"], "logging": ["v2"], "monitoring": ["v3", "v1"], "pubsub": ["v1"],
     "run": ["v2"], "secretmanager": ["v1"], "serviceusage": ["v1", "v1beta1"], "storage": ["v1"],

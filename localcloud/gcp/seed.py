@@ -29,7 +29,7 @@ AGENTS = {"pubsub.googleapis.com": "gcp-sa-pubsub", "cloudscheduler.googleapis.c
           "cloudresourcemanager.googleapis.com": "", "serviceusage.googleapis.com": "", "cloudkms.googleapis.com": "",
           "cloudbuild.googleapis.com": "gcp-sa-cloudbuild", "iamcredentials.googleapis.com": "",
           "sts.googleapis.com": "", "billingbudgets.googleapis.com": "",
-          "containerscanning.googleapis.com": "container-analysis"}  # fmt: skip
+          "containerscanning.googleapis.com": "container-analysis", "file.googleapis.com": "cloud-filer"}  # fmt: skip
 """Service agents: https://cloud.google.com/iam/docs/service-agents"""
 
 

@@ -41,6 +41,7 @@ PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.logs:Logs",
     "localcloud.gcp.secrets:Secrets",
     "localcloud.gcp.images:Images",
+    "localcloud.gcp.filestore:Filestore",
     "localcloud.gcp.advice:CapacityAdvisor",
     "localcloud.gcp.compute.api:Compute",
     "localcloud.gcp.functions.plugin:Functions",

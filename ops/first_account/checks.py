@@ -216,14 +216,17 @@ CHECKS = (
         "shows the record of components/gcp/host/local_disks.sh.",
     ),
     Check(
-        AWS,
+        BOTH,
         "Jobs of two queues share a file system, and nobody else mounts it",
-        "set tidemill:file_systems: {shared: {backup: true}} and mount it in two queues, in one with read_only; "
-        "pulumi up; submit `date > /mnt/shared/a` to the first, then `cat /mnt/shared/a; touch /mnt/shared/b` to the "
-        "second; then, as an administrator on a machine of the account, mount it without a role and without TLS",
-        "the file is read and `touch` is refused; both mounts by hand are denied; a second `up` changes nothing.",
-        "CannotCreateVolumeError in `aws batch describe-jobs` has the mount helper's words: compare the policy of "
-        "components/aws/file_system.py. If the helper asks EFS's API, add an endpoint where there is no internet.",
+        "set tidemill:file_systems: {shared: {backup: true}}, on GCP {shared: {tier: basic_hdd, zone: a}}; mount it "
+        "in two queues, in one with read_only; pulumi up; submit `date > /mnt/shared/a` to the first, then "
+        "`cat /mnt/shared/a; touch /mnt/shared/b` to the second; then mount it from a machine of your own: on AWS with "
+        "the machines' security group, without a role and without TLS, on GCP from another subnetwork",
+        "the file is read and `touch` is refused; each mount by hand is denied; a second `up` changes nothing; on GCP "
+        "size_gib: 1100 grows it in place, and without it the preview refuses.",
+        "AWS: CannotCreateVolumeError in `aws batch describe-jobs` has the mount helper's words: compare the policy of "
+        "components/aws/file_system.py. If the helper asks EFS's API, add an endpoint where there is no internet. GCP: "
+        "`tidemill doctor` shows Docker's error; compare the export of components/gcp/file_system.py.",
     ),
     Check(
         GCP,

@@ -68,6 +68,7 @@ _STANDING: dict[str, tuple[str, str]] = {
     "aws:kms/key:Key": ("KMS key", "kms_key_month"),
     "aws:cloudwatch/dashboard:Dashboard": ("dashboard", "dashboard_month"),
     "aws:cloudwatch/metricAlarm:MetricAlarm": ("metric of an alarm", "alarm_metric_month"),
+    "gcp:filestore/instance:Instance": ("GiB of Filestore {}", "filestore_{}_gib_month"),
     "gcp:compute/routerNat:RouterNat": ("address of Cloud NAT", "public_ipv4_hour"),
     "gcp:kms/cryptoKey:CryptoKey": ("KMS key version", "kms_key_month"),
     "gcp:monitoring/alertPolicy:AlertPolicy": ("condition of an alert policy", "alert_condition_month"),
@@ -110,7 +111,9 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
     for step in steps:
         for side, state in zip(counts, (step.before, step.after), strict=True):
             if step.type in _STANDING and state:
-                side[_STANDING[step.type]] += _size(step.type, state.inputs)
+                what, name = _STANDING[step.type]
+                tier = str(state.inputs.get("tier", "")).lower()
+                side[what.format(tier), name.format(tier)] += _size(step.type, state.inputs)
     rows = []
     for what, name in sorted({**counts[0], **counts[1]}):
         price = prices.service(cloud, region, name) if region and name else None
@@ -140,6 +143,8 @@ def _size(kind: str, inputs: dict[str, Any]) -> int:
     if kind == "aws:cloudwatch/metricAlarm:MetricAlarm":
         queries = inputs.get("metricQueries") or []
         return sum("metric" in query for query in queries if isinstance(query, dict)) or 1
+    if kind == "gcp:filestore/instance:Instance":
+        return _whole(at(inputs, ("fileShares", "capacityGb"))) or 0
     if kind == "gcp:monitoring/alertPolicy:AlertPolicy":
         return len(inputs.get("conditions") or [])
     return 1

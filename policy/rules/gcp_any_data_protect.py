@@ -1,4 +1,4 @@
-"""What holds data is protected: buckets, topics and subscriptions, images, log buckets, keys.
+"""What holds data is protected: buckets, file systems, topics and subscriptions, images, log buckets, keys.
 
 An image repository that deletes whatever is old, tagged or not, is a cache and holds nothing to keep.
 Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
@@ -17,11 +17,14 @@ LOSSES = {
     REPOSITORY: "the images in it",
     "gcp:logging/projectBucketConfig:ProjectBucketConfig": "the log lines in it",
     "gcp:bigquery/dataset:Dataset": "the tables in it",
+    "gcp:filestore/instance:Instance": "the files in it",
     "gcp:kms/cryptoKey:CryptoKey": "everything that is encrypted with it",
 }
 
 
-@resource_rule("Buckets, topics, subscriptions, images, logs and keys are protected from deletion.", HIGH, *LOSSES)
+@resource_rule(
+    "Buckets, file systems, topics, subscriptions, images, logs and keys are protected from deletion.", HIGH, *LOSSES
+)
 def violations(args: Resource) -> Violations:
     if args.resource_type == REPOSITORY and is_cache(args):
         return

@@ -14,6 +14,7 @@ TYPES = (
     "gcp:artifactregistry/repository:Repository",
     "gcp:bigquery/dataset:Dataset",
     "gcp:cloudfunctionsv2/function:Function",
+    "gcp:filestore/instance:Instance",
     "gcp:kms/cryptoKey:CryptoKey",
     "gcp:secretmanager/secret:Secret",
     "gcp:storage/bucket:Bucket",

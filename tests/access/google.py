@@ -87,6 +87,8 @@ ARCHIVE = {
 }
 KEY = Thing("the key of the state", f"cloudkms/{GOOGLE_KEY}")
 
+FILES = Thing("the project's file systems", f"cloudresourcemanager/projects/{PROJECT}")
+
 PROBES = [
     *of(
         "submitter",
@@ -166,6 +168,8 @@ PROBES = [
             "Nothing that runs changes what will run.",
         ),
         no("compute.instances.delete", MACHINE, "A machine powers itself off."),
+        no("file.instances.get", FILES, "Machines mount over the network, without a login."),
+        no("file.instances.delete", FILES, "User code takes no data away."),
         no("compute.instanceGroupManagers.update", GROUP, "Only the reconciler does."),
         no("monitoring.timeSeries.create", WHOLE, "Nothing on a machine writes metrics."),
     ),
@@ -193,6 +197,8 @@ PROBES = [
         "preview",
         yes("storage.objects.get", STATE, "A preview reads the state."),
         no("storage.objects.create", STATE, "A pull request changes nothing."),
+        yes("file.instances.get", FILES, "A preview compares sizes."),
+        no("file.instances.update", FILES, "A pull request changes nothing."),
         yes("storage.objects.get", _store("vision", "pipeline.json"), "It holds no secret."),
         no("storage.objects.get", _store("vision", "out/a/0"), "Data is none of CI's."),
         no("secretmanager.versions.access", _secret("vision"), "Secrets are none of CI's."),
@@ -207,6 +213,9 @@ PROBES = [
         no("storage.objects.get", _store("vision", "out/a/0"), "A deploy reads no data."),
         yes("monitoring.alertPolicies.create", WHOLE, "Stacks make alarms."),
         yes("monitoring.dashboards.create", WHOLE, "Stacks make dashboards."),
+        yes("file.instances.create", FILES, "Stacks make file systems."),
+        no("file.backups.delete", FILES, "Backups are people's own."),
+        no("file.instances.revert", FILES, "Stacks take no snapshots, and go back to none."),
         yes("logging.queries.share", WHOLE, "Stacks save queries for everyone in the project."),
         no("logging.logEntries.list", WHOLE, "The person who opens a saved query runs it, not CI."),
         no("monitoring.timeSeries.create", WHOLE, "Only Google writes metrics."),

@@ -107,6 +107,8 @@ class Recorder(mocks.Mocks):
     """Zones that offer no machine at all."""
     images: dict[str, dict[str, Any] | str] = field(default_factory=dict)
     """Machine images by their ids, or the error of looking one up."""
+    file_systems: dict[str, int] = field(default_factory=dict)
+    """Sizes in GiB of the Filestore instances of the tier basic_hdd that are there, by name."""
     subnets: dict[str, str] = field(default_factory=dict)
     """Zones of existing subnets by their ids."""
 
@@ -132,6 +134,8 @@ class Recorder(mocks.Mocks):
             outputs["writerIdentity"] = f"serviceAccount:{name}@gcp-sa-logging.iam.gserviceaccount.com"
         if args.typ == "gcp:cloudfunctionsv2/function:Function":
             outputs["serviceConfig"] = {**args.inputs["serviceConfig"], "uri": f"https://{name}.run.app"}
+        if args.typ == "gcp:filestore/instance:Instance":
+            outputs["networks"] = [{**each, "ipAddresses": ["172.30.0.2"]} for each in args.inputs["networks"]]
         if args.typ == "gcp:projects/iAMCustomRole:IAMCustomRole":
             outputs["name"] = f"projects/{PROJECT}/roles/{args.inputs['roleId']}"
         return f"{name}-id", outputs
@@ -150,10 +154,8 @@ class Recorder(mocks.Mocks):
             return {"id": REGION, "instanceTypes": types, "locations": [], "locationTypes": []}
         if args.token.endswith(("getAmi", "compute/getImage:getImage")):
             return self._ami(args.args) if args.token.endswith("getAmi") else self._compute_image(args.args)
-        if args.token.endswith("getSubnet"):
-            zone = self.subnets.get(args.args["id"])
-            found = {"id": args.args["id"], "availabilityZone": zone}
-            return found if zone else ({}, [("id", "InvalidSubnetID.NotFound")])
+        if found := self._looked_up(args):
+            return found
         answer = dict(_INVOKES[args.token])
         if args.token.endswith("getAvailabilityZones"):
             answer["names"] = self.zones
@@ -177,6 +179,21 @@ class Recorder(mocks.Mocks):
         name = asked.get("name") or asked["family"]
         image = self.images.get(name, f"googleapi: Error 404: The resource '{name}' was not found, notFound")
         return ({}, [("", image)]) if isinstance(image, str) else {"name": name, **image}
+
+    def _looked_up(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        """Something that is there before the stack, or the error of looking it up."""
+        kind = args.token.rpartition(":")[2]
+        if kind == "getSubnet":
+            zone = self.subnets.get(args.args["id"])
+            found = {"id": args.args["id"], "availabilityZone": zone}
+            return found if zone else ({}, [("id", "InvalidSubnetID.NotFound")])
+        if kind == "getSubnetwork":
+            return {"ipCidrRange": "10.8.0.0/20", **args.args}
+        if kind == "getInstance":
+            size = self.file_systems.get(args.args["name"])
+            shares = [{"name": "files", "capacityGb": size, "nfsExportOptions": [], "sourceBackup": ""}]
+            return {"tier": "BASIC_HDD", "fileShares": shares} if size else ({}, [("name", "not found")])
+        return None
 
     def _outputs_of(self, stack: str) -> dict[str, Any]:
         return {"name": stack, "outputs": self.stacks[stack], "secretOutputNames": []}

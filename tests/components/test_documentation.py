@@ -60,6 +60,7 @@ def test_the_components_are_these():
         "GcpBootstrap",
         "GcpBudget",
         "GcpCi",
+        "GcpFileSystem",
         "GcpIdentity",
         "GcpLogs",
         "GcpMonitoring",

@@ -171,6 +171,8 @@ def test_more_scratch_is_a_new_template_that_groups_take_without_a_machine_being
     groups = {group["name"]: group["id"] for group in google.call("compute", "GET", GROUPS)["items"]}
     with project.config() as config:
         config["tidemill:queues"]["cpu"]["scratch_gib"] = 120
+        config["tidemill:queues"]["cpu"]["mounts"] = {"shared": {"file_system": "shared", "path": "/mnt/shared"}}
+        config["tidemill:file_systems"] = {"shared": {"tier": "basic_hdd", "zone": "a"}}
     run = project.up().ok()
     done = Counter((step.op, step.kind.rpartition(":")[2]) for step in run.steps)
     assert {step.kind.rpartition(":")[2] for step in run.steps if "replace" in step.op or "delete" in step.op} == {
@@ -181,6 +183,30 @@ def test_more_scratch_is_a_new_template_that_groups_take_without_a_machine_being
     after = google.call("compute", "GET", GROUPS)["items"]
     assert {group["name"]: group["id"] for group in after} == groups
     assert {group["updatePolicy"]["type"] for group in after} == {"OPPORTUNISTIC"}
+
+
+def test_a_file_system_grows_in_place_and_neither_shrinks_nor_goes(project, google):
+    def file_systems(**wanted: dict) -> None:
+        with project.config() as config:
+            config["tidemill:file_systems"] = wanted
+
+    def sizes() -> list[str]:
+        found = google.call("file", "GET", "v1/projects/{project}/locations/us-central1-a/instances")["instances"]
+        return [each["fileShares"][0]["capacityGb"] for each in found]
+
+    basic = {"tier": "basic_hdd", "zone": "a"}
+    file_systems(shared={**basic, "size_gib": 2048})
+    assert project.up().ok().plan == ["update Instance vision-dev-fs-shared-files"]
+    file_systems(shared=basic)
+    assert "2048 or more: a file system of the tier basic_hdd cannot shrink" in project.preview().refused().text
+    with project.config() as config:
+        mounts = config["tidemill:queues"]["cpu"].pop("mounts")
+    file_systems(other={**basic, "size_gib": 2048})
+    assert "vision-dev-fs-shared-files" in project.preview().refused().text
+    with project.config() as config:
+        config["tidemill:queues"]["cpu"]["mounts"] = mounts
+    file_systems(shared={**basic, "size_gib": 2048})
+    assert sizes() == ["2048"]
 
 
 def test_a_network_that_moves_under_machines_stops_before_anything_happens(project):

@@ -74,6 +74,30 @@ class Life:
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("gcp:pubsub/topic:Topic", {"labels": {"a": "b"}}, {"labels": {"a": "c"}, "messageRetentionDuration": "86400s"}),
     (
+        "gcp:filestore/instance:Instance",
+        {
+            "location": f"{REGION}-a",
+            "tier": "BASIC_HDD",
+            "protocol": "NFS_V3",
+            "fileShares": {
+                "name": "files",
+                "capacityGb": 1024,
+                "nfsExportOptions": [{"ipRanges": ["10.0.0.0/16"], "squashMode": "NO_ROOT_SQUASH"}],
+            },
+            "networks": [{"network": "default", "modes": ["MODE_IPV4"], "connectMode": "DIRECT_PEERING"}],
+            "deletionProtectionEnabled": True,
+            "labels": {"a": "b"},
+        },
+        {
+            "fileShares": {
+                "name": "files",
+                "capacityGb": 2048,
+                "nfsExportOptions": [{"ipRanges": ["10.0.0.0/16"], "squashMode": "NO_ROOT_SQUASH"}],
+            },
+            "deletionProtectionEnabled": False,
+        },
+    ),
+    (
         "gcp:storage/bucket:Bucket",
         {
             "location": REGION,

@@ -221,6 +221,22 @@ def test_an_image_of_the_project_s_registry(site: Site, tmp_path: Path) -> None:
     assert re.findall("noted|says .*", lines) == ["noted", "says [by default] image", "says [given] mine"]
 
 
+def test_machines_share_what_lies_in_filestore(site: Site) -> None:
+    """Whether the kernel's NFS reaches it is not proved: a share is a folder here."""
+    mount = (
+        "type=volume,source=tidemill-shared,target=/mnt/shared{},volume-driver=local,volume-opt=type=nfs,"
+        'volume-opt=device=:/files,"volume-opt=o=addr=172.30.1.2,nfsvers=3,nolock,{}"'
+    )
+    run = "docker run --rm --network host --mount '{}' --entrypoint /bin/sh image -c '{}'; echo \"code: $?\""
+    write = run.format(mount.format("", "rw"), "echo kept > /mnt/shared/a")
+    read = run.format(mount.format(",readonly", "ro"), "cat /mnt/shared/a; ! touch /mnt/shared/b")
+    assert "code: 0" in site.ended(site.vm(cloud_config(write)))
+    lines = site.ended(site.vm(cloud_config(read)))
+    assert ("kept" in lines, "code: 0" in lines) == (True, True)
+    other = run.format("type=tmpfs,target=/mnt/shared", "true")
+    assert "code: 125" in site.ended(site.vm(cloud_config(other)))
+
+
 LOOP = """
 docker run --rm --name w --network host --entrypoint /bin/sh image -c \
   'trap "echo drains; exit 70" TERM; echo works; while :; do sleep 0.05; done'

@@ -242,6 +242,13 @@ def test_a_file_system_is_part_of_the_idle_cost_at_an_unknown_price():
     assert seen.idle == (Idle("file system, for what it holds", 0, 1, None),)
 
 
+def test_a_larger_file_system_on_gcp_is_seen_in_the_idle_cost():
+    sides = [{"tier": "ZONAL", "fileShares": {"capacityGb": gib}} for gib in (1024, 2048)]
+    seen = stack(step("update", "gcp:filestore/instance:Instance", old=sides[0], new=sides[1]), cloud="gcp")
+    (row,) = seen.idle
+    assert (row.what, row.count_before, row.count_after) == ("GiB of Filestore zonal", 1024, 2048)
+
+
 def test_a_region_without_prices_is_unknown_and_never_free():
     """With the package's own table."""
     fleet = {"computeResources": {"type": "SPOT", "maxVcpus": 64, "instanceTypes": ["c7i.xlarge"]}}

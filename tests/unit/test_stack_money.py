@@ -26,6 +26,7 @@ SERVICES = {
     "scheduler_job_month": 0.5,
     "alarm_metric_month": 0.1,
     "dashboard_month": 3.0,
+    "filestore_zonal_gib_month": 0.25,
 }
 
 
@@ -86,6 +87,17 @@ def test_what_a_file_system_will_hold_is_unknown_and_not_free():
     assert money.usd(found.idle) == "unknown"
     told = money.usd(money.estimate(config(file_systems={"shared": {}}, store={"kms_key": "create"}), "here").idle)
     assert told == "at least 2.00 USD"
+
+
+def test_a_file_system_on_gcp_is_billed_for_its_size():
+    made = {"a": {"tier": "zonal", "zone": "a"}, "b": {"tier": "regional", "size_gib": 2048}}
+    found = money.estimate(config("gcp", file_systems=made), "here")
+    assert lines(found.idle_month) == {
+        "file system a: 1024 GiB of zonal": (1, 256.0, 256.0),
+        "file system b: 2048 GiB of regional": (1, None, None),
+        "reconciler: Cloud Scheduler job": (1, 0.5, 0.5),
+    }
+    assert not found.idle.complete
 
 
 def test_alert_policies_on_gcp_have_no_known_price():

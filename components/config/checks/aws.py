@@ -9,6 +9,7 @@ from components import machines
 from components.config.checks import common
 from components.config.checks.bought import check_bought_on_aws
 from components.config.checks.common import Path
+from components.config.checks.file_systems import check_on_aws
 from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
 from components.config.checks.narrowed import check_image, left_in
@@ -66,6 +67,7 @@ def check_stack(config: StackConfig) -> None:
     check_monitoring(config.monitoring)
     _existing_network(config)
     check_aws_imports(config)
+    check_on_aws(config)
     for key, image in config.worker_images.items():
         _worker(key, image)
     _size(config)

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from components import machines
 from components.config.checks.file_systems import check_mounted
 from components.config.checks.images import check_worker
+from components.config.checks.refused import refuse
 from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
@@ -63,14 +64,6 @@ def check_private(cidr: str, path: Sequence[str]) -> None:
             "a private IPv4 range whose host bits are zero, such as 10.0.0.0/16",
             "Take a range of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that nothing you peer with uses",
         )
-
-
-def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, hint: str) -> None:
-    """Refuse a key that only another cloud has, if it is set."""
-    if key in model.model_fields_set and getattr(model, key) is not None:
-        value = getattr(model, key)
-        plain = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
-        raise ConfigError(key_path([*path, key]), shown(plain), allowed, hint)
 
 
 def check_topics(channels: Mapping[str, str], topic: re.Pattern[str], allowed: str) -> None:

@@ -4,19 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from components.config.errors import ConfigError, key_path, nearest, shown
+from components.config.checks.refused import refuse
+from components.config.errors import ConfigError, key_path, missing, nearest, shown
+from components.config.file_system_models import FileSystem
 from components.config.models import StackConfig
 
+_TIB = 1024
+_SMALL, _LARGE = range(_TIB, 10 * _TIB, 256), range(10 * _TIB, 100 * _TIB + 1, 2560)
+SIZES = {
+    "basic_hdd": (range(_TIB, 65_433 + 1),),
+    "basic_ssd": (range(2560, 65_433 + 1),),
+    "zonal": (_SMALL, _LARGE),
+    "regional": (_SMALL, _LARGE),
+}
+"""Sizes in GiB that a tier takes. An instance never leaves its range.
+Source: https://cloud.google.com/filestore/docs/service-tiers"""
 
-def refuse_file_systems(config: StackConfig) -> None:
-    """Stacks make them only on AWS."""
-    for name in config.file_systems:
-        raise ConfigError(
-            key_path(["file_systems", name]),
-            shown(name),
-            "only on AWS",
-            "Leave it out; make a Filestore instance and mount it with `filestore`",
-        )
+
+def check_on_aws(config: StackConfig) -> None:
+    """EFS has no tiers, sizes or zones."""
+    for name, made in config.file_systems.items():
+        for key in ("tier", "size_gib", "zone"):
+            refuse(["file_systems", name], made, key, "only on GCP", "Leave it out; EFS grows with what it holds")
+
+
+def check_on_gcp(config: StackConfig) -> None:
+    """Filestore needs a tier, a zone unless the tier is regional, and one of the tier's sizes."""
+    for name, made in config.file_systems.items():
+        here = ["file_systems", name]
+        for key in ("throughput", "infrequent_after_days", "backup"):
+            refuse(here, made, key, "only on AWS", "Leave it out; a tier has its own speed and price")
+        if made.tier is None:
+            raise missing(key_path([*here, "tier"]), f"Take one of {', '.join(SIZES)}")
+        if made.tier == "regional":
+            refuse(here, made, "zone", "nothing for the tier regional", "Leave it out")
+        elif made.zone is None:
+            raise missing(key_path([*here, "zone"]), "Take the zone of most machines, such as a")
+        if not any(size_of(made) in sizes for sizes in SIZES[made.tier]):
+            raise ConfigError(
+                key_path([*here, "size_gib"]),
+                str(made.size_gib),
+                " or ".join(map(_said, SIZES[made.tier])),
+                "Take the next larger size",
+            )
+
+
+def size_of(made: FileSystem) -> int:
+    """Size in GiB of a file system on GCP; the tier's smallest if it names none."""
+    assert made.tier is not None
+    return made.size_gib or SIZES[made.tier][0].start
+
+
+def check_change(name: str, made: FileSystem, now_gib: int) -> None:
+    """Refuse a size that Filestore would refuse in the middle of an update.
+
+    Args:
+        now_gib: The present size in GiB.
+    """
+    assert made.tier is not None
+    wanted, basic = size_of(made), made.tier.startswith("basic")
+    same_range = any(wanted in sizes and now_gib in sizes for sizes in SIZES[made.tier])
+    if same_range and (wanted >= now_gib or not basic):
+        return
+    raise ConfigError(
+        key_path(["file_systems", name, "size_gib"]),
+        str(wanted),
+        f"{now_gib} or more: a file system of the tier {made.tier} cannot shrink"
+        if basic
+        else f"sizes of the range that {now_gib} is in ({', '.join(map(_said, SIZES[made.tier]))})",
+        "Make another file system, copy the files with a job, and mount that one",
+    )
+
+
+def _said(sizes: range) -> str:
+    step = f" in steps of {sizes.step}" if sizes.step > 1 else ""
+    return f"{sizes[0]} to {sizes[-1]} GiB{step}"
 
 
 def check_mounted(path: Sequence[str], name: str | None, config: StackConfig) -> None:

@@ -9,7 +9,7 @@ from components import machines
 from components.config.checks import common
 from components.config.checks.bought import check_bought_on_gcp
 from components.config.checks.common import Path
-from components.config.checks.file_systems import refuse_file_systems
+from components.config.checks.file_systems import check_on_gcp
 from components.config.checks.images import check_images, repository_of, shared_repository_of
 from components.config.checks.imports import check_gcp_imports
 from components.config.checks.narrowed import check_image, left_in
@@ -42,7 +42,7 @@ MOST_CHANNELS = 5
 Source: https://cloud.google.com/billing/docs/reference/budget/rest/v1/billingAccounts.budgets"""
 
 _KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
-_MOUNTS = ("host", "gcs", "filestore")
+_MOUNTS = ("file_system", "host", "gcs", "filestore")
 _WRITABLE = ("/mnt/disks/", "/var/lib/")
 """Source: https://cloud.google.com/container-optimized-os/docs/concepts/disks-and-filesystem"""
 
@@ -132,7 +132,7 @@ def _other_clouds(config: StackConfig) -> None:
     common.refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
     hint = "Leave it out; an organization policy or a deny policy bounds service accounts"
     common.refuse([], config, "permission_boundary", _ON_AWS, hint)
-    refuse_file_systems(config)
+    check_on_gcp(config)
     check_store(config.store)
     common.check_values(
         ["access", "submitters"],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import signal
 import subprocess
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from localcloud.machines.images import Image, PullError
 
 Json = dict[str, Any]
 VALUED = {"name", "network", "log-driver", "log-opt", "env", "env-file", "volume", "shm-size", "ulimit", "device",
-          "entrypoint", "workdir", "stop-timeout", "label", "time", "platform"}  # fmt: skip
+          "mount", "entrypoint", "workdir", "stop-timeout", "label", "time", "platform"}  # fmt: skip
 BARE = {"rm", "init", "quiet", "force", "read-only"}
 SHORT = {"-e": "env", "-v": "volume", "-w": "workdir", "-t": "time", "-q": "quiet", "-f": "force"}
 TAKES = {
@@ -43,6 +44,10 @@ class ContainerHost(Protocol):
 
     def image(self, reference: str) -> Image | None:
         """Pull an image, None for the one that represents this machine's root. Raises PullError."""
+        ...
+
+    def share(self, address: str, path: str) -> Path:
+        """The folder that represents a share of NFS."""
         ...
 
     def contain(
@@ -265,7 +270,18 @@ class Docker:
             if not folder.exists():  # Docker creates missing folders
                 folder.mkdir(parents=True)
             mounts.append({"kind": "bind", "source": str(folder), "target": target, "readonly": mode.startswith("ro")})
-        return mounts
+        return mounts + [self._share(each) for each in options.values.get("mount", [])]
+
+    def _share(self, given: str) -> Json:
+        """A volume of NFS, which is always Filestore's here."""
+        (words,) = csv.reader([given])
+        found = _pairs(word for word in words if not word.startswith("volume-opt="))
+        driver = _pairs(word.removeprefix("volume-opt=") for word in words if word.startswith("volume-opt="))
+        if found.get("type") != "volume" or driver.get("type") != "nfs":
+            raise DockerError(f"localcloud's docker does not know the mount {given}", 125)
+        address = _pairs(driver["o"].split(","))["addr"]
+        share = self._machine.share(address, driver["device"].removeprefix(":"))
+        return {"kind": "bind", "source": str(share), "target": found["target"], "readonly": "readonly" in found}
 
     def _environment(self, options: Options, env: Mapping[str, str]) -> dict[str, str]:
         lines = list(options.values.get("env", []))
@@ -285,3 +301,8 @@ def _link(source: str, target: str) -> None:
         os.link(source, target, follow_symlinks=False)
     except OSError:
         shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _pairs(words: Iterable[str]) -> dict[str, str]:
+    """``a=b`` by its first part."""
+    return {name: value for name, _, value in (word.partition("=") for word in words)}

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from localcloud.gcp import filestore
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.compute import cloud_init
 from localcloud.gcp.compute.docker import Docker
@@ -266,6 +267,10 @@ class Vm:
         if problem:
             raise UnitError(f"{argv[0]}: {problem}")
         return process
+
+    def share(self, address: str, path: str) -> Path:
+        """The folder of a share of Filestore; every machine reaches it, whatever the share's export says."""
+        return filestore.folder(self._host.state, address, path)
 
     def contain(self, image: Image | None, description: Json, env: dict[str, str], output: int) -> tuple[Process, str]:
         """Start a program in a container. Returns the process and the reason if it could not start."""

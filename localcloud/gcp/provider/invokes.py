@@ -49,10 +49,22 @@ def _zones(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     return {"id": f"projects/{project}/regions/{region}", "project": project, "region": region, "names": names}
 
 
+def _subnetwork(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    name = f"projects/{args['project']}/regions/{args['region']}/subnetworks/{args['name']}"
+    return {"id": name, **calls.request("compute", "GET", f"compute/v1/{name}")}
+
+
+def _file_system(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    name = f"projects/{calls.project}/locations/{args['location']}/instances/{args['name']}"
+    return {"id": name, **calls.request("file", "GET", f"v1/{name}")}
+
+
 FUNCTIONS: dict[str, Any] = {
     "gcp:organizations/getClientConfig:getClientConfig": (_client, ()),
     "gcp:organizations/getProject:getProject": (_project, ("projectId",)),
     "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": (_storage_agent, ("project",)),
     "gcp:logging/getProjectCmekSettings:getProjectCmekSettings": (_log_agent, ("project", "kmsKeyName")),
+    "gcp:compute/getSubnetwork:getSubnetwork": (_subnetwork, ("project", "region", "name")),
+    "gcp:filestore/getInstance:getInstance": (_file_system, ("location", "name")),
     "gcp:compute/getZones:getZones": (_zones, ("project", "region")),
 }

@@ -86,25 +86,36 @@ class GcpResource(resources.ProviderResource):
 
     def overlaid(self, outputs: Props, inputs: Props) -> Props:
         """The inputs as written, plus the fields that Google adds inside them."""
-        return {**outputs, **{key: _over(outputs.get(key), value) for key, value in inputs.items()}}
+        whole = {**outputs, **{key: _over(outputs.get(key), value) for key, value in inputs.items()}}
+        return self._filled(whole, outputs)
 
     def preview_update(self, old: Props, state: Props, inputs: Props) -> Props:
         """Include the parts of inputs that Google fills in: updates do not change them."""
-        found = super().preview_update(old, state, inputs)
-        for path in self.row.nested:
-            root, _, part = path.partition(".")
-            if isinstance(found.get(root), dict) and part in (state.get(root) or {}):
-                found[root] = {part: state[root][part], **found[root]}
-        return found
+        return self._filled(super().preview_update(old, state, inputs), state)
 
     def preview(self, inputs: Props) -> Props:
         """Include the parts of inputs that are unknown before creation."""
-        found = super().preview(inputs)
+        return self._filled(super().preview(inputs), None)
+
+    def _filled(self, found: Props, known: Props | None) -> Props:
+        """Properties with the parts of `nested`, as known, or unknown; each item of a list has them."""
         for path in self.row.nested:
             root, _, part = path.partition(".")
-            if isinstance(found.get(root), dict):
-                found[root] = {**found[root], part: UNKNOWN}
+            parts = found.get(root)
+            before = UNKNOWN if known is None else known.get(root)
+            if isinstance(parts, dict):
+                found[root] = _with(parts, part, before)
+            elif isinstance(parts, list):
+                items = before if isinstance(before, list) else [before] * len(parts)
+                found[root] = [_with(each, part, item) for each, item in zip(parts, items, strict=True)]
         return found
+
+
+def _with(value: Props, part: str, known: Any) -> Props:
+    """A value with a part that is known from another, or unknown; unchanged if the other has none."""
+    if known == UNKNOWN:
+        return {**value, part: UNKNOWN}
+    return {part: known[part], **value} if isinstance(known, dict) and part in known else value
 
 
 def _without(inputs: Props, computed: list[str]) -> Props:

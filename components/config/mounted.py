@@ -1,0 +1,27 @@
+"""What a queue that is used alone mounts must be passed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from components.config.errors import ConfigError, key_path, shown
+from components.config.queue_models import Queue
+
+
+def check_file_systems(queue: str, settings: Queue, given: Collection[str]) -> None:
+    """Refuse a queue that mounts a file system which its program does not pass.
+
+    Args:
+        given: Names of the file systems that the queue is given.
+
+    Raises:
+        ConfigError: one is missing.
+    """
+    for mount, each in settings.mounts.items():
+        if each.file_system and each.file_system not in given:
+            raise ConfigError(
+                key_path(["queues", queue, "mounts", mount, "file_system"]),
+                shown(each.file_system),
+                f"the argument file_systems: {', '.join(given) or 'it is empty'}",
+                "Pass the `source` of an AwsFileSystem or a GcpFileSystem under this name",
+            )

@@ -1,0 +1,132 @@
+"""A file system that jobs share: Filestore."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.config import FileSystem, part
+from components.config.checks.file_systems import check_change, size_of
+from components.zones import zone_of
+
+_SHARE = "files"
+
+
+@dataclass
+class GcpFileSystemArgs:
+    """Arguments of `GcpFileSystem`."""
+
+    settings: Any
+    """Its keys as under `tidemill:file_systems.<name>` in a stack file; `tier` is needed."""
+    # Or a `FileSystem`, which is not checked again.
+    network: pulumi.Input[str]
+    """The machines' network, `projects/<project>/global/networks/<name>`."""
+    client_range: pulumi.Input[str]
+    """Address range of the machines' subnetwork, the only one that may mount it."""
+    file_system: str = "shared"
+    """Its name as mounts give it."""
+    host_project: bool = False
+    """Whether the network is a shared VPC's of another project, with private services access."""
+    purge: bool = False
+    """Lift the protection."""
+    labels: dict[str, str] | None = None
+    """Labels of the file system."""
+
+
+class GcpFileSystem(pulumi.ComponentResource):
+    """A protected Filestore instance that only the machines' subnetwork may mount.
+
+    Type token: ``tidemill:index:GcpFileSystem``.
+
+    Makes: a Filestore instance with one share (protected, with deletion protection), in an address range of its own
+    that Filestore picks in the network.
+
+    Costs while idle: its whole size, whatever it holds: about $0.20 per GiB and month for `basic_hdd`, so about $200
+    for the smallest; other tiers cost more (list price of us-west1, without warranty).
+
+    Example:
+        ```python
+        network = GcpNetwork("vision-dev-network", GcpNetworkArgs(cidr="10.0.0.0/16"))
+        shared = GcpFileSystem(
+            "vision-dev-fs-shared",
+            GcpFileSystemArgs(
+                settings={"tier": "basic_hdd", "zone": "a"}, network=network.network, client_range="10.0.0.0/16"
+            ),
+        )
+        pulumi.export("shared", shared.source)
+        ```
+    """
+
+    source: pulumi.Output[str]
+    """What a queue mounts, ``<address>:/<share>``."""
+
+    def __init__(self, name: str, args: GcpFileSystemArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpFileSystemArgs, args)
+        super().__init__(token(GcpFileSystem), name, None, opts)
+        settings = part(FileSystem, args.settings, "file_systems", args.file_system)
+        assert settings.tier is not None, f"{name}: settings need a tier"
+        location = self._location(args.file_system, settings)
+        self._check_size(name, args.file_system, settings, location)
+        export = gcp.filestore.InstanceFileSharesNfsExportOptionArgs(
+            ip_ranges=[args.client_range],
+            access_mode="READ_WRITE",
+            # Containers run as root, and files belong to whoever writes them.
+            squash_mode="NO_ROOT_SQUASH",
+        )
+        made = gcp.filestore.Instance(
+            f"{name}-files",
+            # Not auto-named: a preview looks up its size.
+            name=name,
+            location=location,
+            tier=settings.tier.upper(),
+            protocol="NFS_V3",
+            file_shares=gcp.filestore.InstanceFileSharesArgs(
+                name=_SHARE, capacity_gb=size_of(settings), nfs_export_options=[export]
+            ),
+            networks=[
+                gcp.filestore.InstanceNetworkArgs(
+                    network=args.network,
+                    modes=["MODE_IPV4"],
+                    connect_mode="PRIVATE_SERVICE_ACCESS" if args.host_project else "DIRECT_PEERING",
+                )
+            ],
+            deletion_protection_enabled=not args.purge,
+            labels=args.labels,
+            # A replacement has the same name.
+            opts=pulumi.ResourceOptions(parent=self, protect=not args.purge, delete_before_replace=True),
+        )
+        address = made.networks.apply(lambda networks: (networks[0].ip_addresses or [""])[0])
+        self.source = pulumi.Output.concat(address, ":/", _SHARE)
+        self.register_outputs({"source": self.source})
+
+    def _location(self, key: str, settings: FileSystem) -> str:
+        """Its zone, or the region of a regional tier."""
+        opts = pulumi.InvokeOptions(parent=self)
+        region = gcp.organizations.get_client_config(opts=opts).region
+        if settings.zone is None:
+            return region
+        known = gcp.compute.get_zones(region=region, opts=opts).names
+        return zone_of(("file_systems", key, "zone"), settings.zone, known, f"zones of {region}")
+
+    def _check_size(self, name: str, key: str, settings: FileSystem, location: str) -> None:
+        """Refuse a smaller size in the preview, if there is a file system already that can be read."""
+        try:
+            found = gcp.filestore.get_instance(name=name, location=location, opts=pulumi.InvokeOptions(parent=self))
+        except Exception:
+            return
+        if found.tier == (settings.tier or "").upper() and found.file_shares:
+            check_change(key, settings, int(found.file_shares[0].capacity_gb))
+
+
+_SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)")
+
+
+def range_of(subnetwork: str, parent: pulumi.Resource) -> pulumi.Output[str]:
+    """The address range of an existing subnetwork, by its full name."""
+    found = _SUBNETWORK.fullmatch(subnetwork)
+    assert found, subnetwork
+    opts = pulumi.InvokeOptions(parent=parent)
+    return gcp.compute.get_subnetwork_output(**found.groupdict(), opts=opts).ip_cidr_range
