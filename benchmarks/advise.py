@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import random
 import tempfile
 import time
@@ -97,8 +98,9 @@ def ask_google(cache: Path) -> tuple[SlowGoogle, float]:
     google = SlowGoogle(DELAY_SECONDS)
     need = Need(cpus=400, families=("n2", "n2d", "c3", "e2"))
     wanted = AdviceWanted(need, ("us-central1", "us-east1"), live=True)
+    os.environ["GOOGLE_CLOUD_PROJECT"] = "project"
     start = time.perf_counter()
-    found = advise(wanted, source=lambda cloud, region, account: GcpSource("project", google, cache=Cache(cache)))
+    found = advise(wanted, source=lambda cloud, region, account: GcpSource(account, google, cache=Cache(cache)))
     seconds = time.perf_counter() - start
     assert not found.notes, found.notes
     return google, seconds

@@ -12,6 +12,7 @@ from tidemill import machines
 from tidemill.advice.expected import paid_hours, young
 from tidemill.advice.rank import DatedFigure, Price, ReclaimMean, ShapeFacts, ShapeScore, Work, rank
 from tidemill.advice.shapes import MachineShape, Market, Need, Region, regions_of, shapes
+from tidemill.errors import CallerError
 
 DAY = datetime.date(2026, 1, 2)
 US_WEST = [Region("aws", "us-west-2")]
@@ -73,6 +74,19 @@ def test_in_one_zone_each_zone_is_a_shape_where_zones_are_known():
     assert zones == {"usw2-az1", "usw2-az2", "usw2-az3"}
     unknown = shapes(Need(cpus=8, families=("n2",)), regions_of(["us-central1"]), one_zone=True)
     assert {shape.zone for shape in unknown} == {None}
+
+
+def test_a_region_that_the_tables_do_not_have_can_be_asked_for_where_the_cloud_will_be():
+    assert regions_of(["asia-east1", "mx-central-1", "us-gov-west-1"], unlisted=True) == [
+        Region("gcp", "asia-east1"),
+        Region("aws", "mx-central-1"),
+        Region("aws", "us-gov-west-1"),
+    ]
+    for name in ("asia-east1", "mx-central-1"):
+        with pytest.raises(CallerError, match="no region"):
+            regions_of([name])
+    with pytest.raises(CallerError, match="not of zones"):
+        regions_of(["us-west-2a"], unlisted=True)
 
 
 # ---- order -------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ ASK = ["advise", "--gpus", "4", "--gpu-memory", "24", "--families", "g5", "--reg
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch, tmp_path):
     monkeypatch.delenv("TIDEMILL_PIPELINE", raising=False)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "test")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
@@ -156,6 +157,17 @@ def test_gcps_advice_is_a_score_and_the_least_that_machines_run(monkeypatch, cap
         == 0
     )
     assert re.search(r" 0\.80 +> 60 min  ", capsys.readouterr().out)
+
+
+def test_gcp_is_asked_for_a_project_that_pays(monkeypatch):
+    source = answered(monkeypatch, LiveAnswer())
+    wanted = AdviceWanted(Need(cpus=8, families=("n2",)), ("us-central1",), live=True)
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    assert [note for note in advise(wanted).notes if "GOOGLE_CLOUD_PROJECT" in note]
+    assert source.questions == []
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "mine")
+    assert advise(wanted).notes == []
+    assert len(source.questions) == 1
 
 
 def test_without_gpus_a_family_is_shown_once_unless_every_size_is_asked_for():

@@ -18,6 +18,7 @@ CLOUDS = ("aws", "gcp")
 CHINA = ("cn-north-1", "cn-northwest-1")
 """Regions of a partition of their own: a login to it reaches no other region, and no other login reaches it."""
 BYTES_PER_GB, MIB = 10**9, 1 << 20
+_FORMS = {"aws": re.compile(r"[a-z]{2}(-[a-z]+)+-\d"), "gcp": re.compile(r"[a-z]+-[a-z]+\d+")}
 _ZONES = "--one-zone compares its zones."
 _SIDES = re.compile("north|south|east|west|central")
 MOST_MACHINES = 1000
@@ -139,14 +140,18 @@ def shapes(need: Need, regions: Sequence[Region], *, one_zone: bool = False) -> 
     return found
 
 
-def regions_of(names: Iterable[str]) -> list[Region]:
+def regions_of(names: Iterable[str], *, unlisted: bool = False) -> list[Region]:
     """The regions of both clouds by their names.
+
+    Args:
+        names: Such as `us-west-2` or `us-central1`.
+        unlisted: Whether a region may be missing in the tables, because its cloud will be asked.
 
     Raises:
         CallerError: One of them is unknown, or is the name of a zone, or cannot be asked together with the others.
     """
     names = list(dict.fromkeys(names))
-    found = [_region(name) for name in names]
+    found = [_region(name, unlisted=unlisted) for name in names]
     chinese = [name for name in names if name in CHINA]
     if chinese and len(names) > 1:
         raise CallerError.about(
@@ -158,7 +163,7 @@ def regions_of(names: Iterable[str]) -> list[Region]:
     return found
 
 
-def _region(name: str) -> Region:
+def _region(name: str, *, unlisted: bool) -> Region:
     known = {each: cloud for cloud in CLOUDS for each in prices.covered(cloud)} | dict.fromkeys(CHINA, "aws")
     if name in known:
         return Region(known[name], name)
@@ -167,9 +172,12 @@ def _region(name: str) -> Region:
         raise CallerError.about("regions", name, "names of regions, not of zones", f"Name {region}. {_ZONES}")
     if zone := _zone_id(name):
         raise CallerError.about("regions", name, "names of regions, not ids of zones", f"Name {zone}. {_ZONES}")
+    form = next((cloud for cloud, form in _FORMS.items() if form.fullmatch(name)), None)
+    if unlisted and form:
+        return Region(form, name)
     names = ", ".join(sorted(known))
     meant = nearest(name.lower(), known)
-    fix = meant.strip() or f"Known regions: {names}."
+    fix = meant.strip() or f"Known regions: {names}.{' With --live, its cloud is asked.' if form else ''}"
     problem = f"There is no region {name!r} that this version knows of."
     raise CallerError(problem, fix, what="regions", value=repr(name), allowed=names)
 

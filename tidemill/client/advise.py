@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from tidemill.job import JobSpec
 MOST_TYPES = 40
 """Types that a cloud is asked about, the cheapest of the table first: so many that its answer says something."""
 
+PROJECT = "GOOGLE_CLOUD_PROJECT"
 LONGEST = 1e6
 """Hours of work, seconds of a save, GB of a GPU: no more than this."""
 
@@ -152,7 +154,7 @@ class _Asking:
 
     def _regions(self) -> list[Region]:
         if self._wanted.regions:
-            return regions_of(self._wanted.regions)
+            return regions_of(self._wanted.regions, unlisted=self._wanted.live is True)
         if self._site is None or self._site.local:
             raise CallerError(
                 "regions is not given.",
@@ -183,9 +185,15 @@ class _Asking:
         for cloud in dict.fromkeys(shape.cloud for shape in found if shape.market == "spot"):
             if self._wanted.live is False or not (self._wanted.live or (home and home.cloud == cloud)):
                 continue
-            same = home is not None and home.cloud == cloud
-            region = home.region if home and same else next(each.region for each in found if each.cloud == cloud)
-            source = self._source(cloud, region, home.account if home and same else "")
+            if home and home.cloud == cloud:
+                region, account = home.region, home.account
+            else:
+                region = next(each.region for each in found if each.cloud == cloud)
+                account = os.environ.get(PROJECT, "") if cloud == "gcp" else ""
+                if cloud == "gcp" and not account:
+                    self._notes.append(f"GCP was not asked: set {PROJECT}, or use a pipeline on GCP.")
+                    continue
+            source = self._source(cloud, region, account)
             question = _question([shape for shape in found if shape.cloud == cloud], need, self._wanted.one_zone)
             if source is None:
                 continue
