@@ -4,6 +4,7 @@ tells the truth cannot be proven here."""
 import datetime
 import json
 import re
+from dataclasses import replace
 
 import click
 import pytest
@@ -16,6 +17,7 @@ from tidemill import layout
 from tidemill.advice.shapes import Need
 from tidemill.advice.sources import CapacityAdvice, CpuQuota, Gap, LiveAnswer, NoPermissionError, Offered, Range
 from tidemill.cli import main
+from tidemill.cli.advice_table import show_advice
 from tidemill.client import site as site_module
 from tidemill.client.advise import AdviceWanted, advise
 from tidemill.client.own import read_own
@@ -210,6 +212,22 @@ def test_measured_types_are_ranked_by_the_cost_of_their_work(monkeypatch):
     assert first.price
     assert first.usd_million.value == pytest.approx(first.price.now / 3600 / first.items_per_second.value * 1e6)
     assert "own job" in first.usd_million.source
+
+
+@pytest.mark.parametrize(("factor", "speed", "cost"), [(1, "items/s", "USD/1M"), (1e-4, "items/h", "USD/item")])
+def test_long_items_are_shown_per_hour(monkeypatch, capsys, factor, speed, cost):
+    monkeypatch.setitem(ON_DEMAND, "c7i.4xlarge", 0.714)
+    tables(monkeypatch)
+    found = like(made_job(240))
+    slower = [replace(shape, items_per_second=_times(shape.items_per_second, factor)) for shape in found.shapes]
+    show_advice(replace(found, shapes=slower), wide=False, total=False)
+    text = capsys.readouterr().out
+    assert re.search(rf"^shape +where +{speed} +{cost}", text)
+    assert "e-" not in text.split("from")[1].split("\n\n")[0].replace("on-demand", "")
+
+
+def _times(figure, factor):
+    return figure and replace(figure, value=figure.value * factor)
 
 
 def test_few_machine_hours_say_nothing_of_reclaims_and_many_do():

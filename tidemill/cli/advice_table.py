@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 UNKNOWN, NEVER, NONE = "unknown", "never", "-"
 GAP, FROM_WIDTH = 2, 4
 """Blanks between columns, and the usual width of the last one."""
+LONG_ITEMS = 0.1
+"""Items per second of all machines below which they are shown per hour."""
 HINT = "A hint, not a promise: capacity changes within minutes."
 _LETTERS = string.ascii_lowercase + string.ascii_uppercase
 
@@ -121,8 +123,7 @@ def _columns(found: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]
     if not queue:
         yield Column("where", lambda shape: shape.zone or shape.region, right=False)
     if measured:
-        yield Column("items/s", _speed, lambda shape: [("items/s", shape.items_per_second)])
-        yield Column("USD/1M", lambda shape: _usd(shape.usd_million, shape.at_least, NONE), _cost_origins)
+        yield from _speed_columns(found)
     if queue or not measured or wide:
         yield replace(per_unit, leaves=1) if queue else per_unit
     if total:
@@ -138,6 +139,23 @@ def _columns(found: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]
     yield Column("reclaims", _reclaims, _reclaim_origins, optional=True, leaves=5)
     if wide:
         yield from _machine_columns(found)
+
+
+def _speed_columns(found: ShapeAdvice) -> Iterator[Column]:
+    """Speed and cost of items; of long ones, such as trainings, per hour and for one."""
+    speeds = [shape.count * shape.items_per_second.value for shape in found.shapes if shape.items_per_second]
+    if max(speeds) >= LONG_ITEMS:
+        yield Column("items/s", lambda shape: _speed(shape, 1), _speed_origins)
+        yield Column("USD/1M", lambda shape: _usd(shape.usd_million, shape.at_least, NONE), _cost_origins)
+        return
+
+    def one(shape: AdvisedShape) -> str:
+        million = shape.usd_million
+        each = million and replace(million, value=million.value / 1_000_000)
+        return _usd(each, shape.at_least, NONE, digits=3)
+
+    yield Column("items/h", lambda shape: _speed(shape, 3600), _speed_origins)
+    yield Column("USD/item", one, _cost_origins)
 
 
 def _machine_columns(found: ShapeAdvice) -> Iterator[Column]:
@@ -183,9 +201,10 @@ def _each(shape: AdvisedShape) -> str:
     return f"{shape.price.now:.3f}" if shape.price else UNKNOWN
 
 
-def _speed(shape: AdvisedShape) -> str:
+def _speed(shape: AdvisedShape, seconds: int) -> str:
+    """Items of all machines in so many seconds."""
     speed = shape.items_per_second
-    return f"{shape.count * speed.value:.3g}" if speed else "not measured"
+    return f"{shape.count * speed.value * seconds:.3g}" if speed else "not measured"
 
 
 def _usd(figure: DatedFigure | None, at_least: bool = False, unknown: str = UNKNOWN, *, digits: int = 2) -> str:
@@ -267,6 +286,10 @@ def _reclaim_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
     mean: ReclaimMean | None = shape.reclaims
     own = mean if mean and mean.basis == "own" else None
     return [("reclaims", own or shape.interruption or shape.uptime)]
+
+
+def _speed_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+    return [("speed", shape.items_per_second)]
 
 
 def _cost_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
