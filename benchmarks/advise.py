@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import advise_write
 from benchmarks.figures import figure
 from tests.slow_capacity import SlowAws, SlowGoogle
 from tests.unit.advice_fakes import BUCKETS, DAY, ON_DEMAND, SAVING
@@ -75,6 +76,7 @@ def main() -> None:
     figure("advise-matrix-place", matrix_place(), "place", 1)
     figure("advise-cost-error", worst_error(), "%", 3)
     figure("advise-unstable-orders", unstable(), "orders", 0)
+    advise_write.figures(DELAY_SECONDS)
 
 
 def ask(cache: Path) -> tuple[SlowAws, float]:
