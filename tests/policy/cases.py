@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent / "cases"
 RULES = {policy.name: policy for policy in POLICIES}
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """YAML with `!unknown` for what only `up` will know."""
 
 

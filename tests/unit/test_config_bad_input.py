@@ -73,7 +73,7 @@ def without(path: str) -> dict[str, Any]:
     return config
 
 
-CASES = yaml.safe_load((Path(__file__).parent / "bad_stack_configs.yaml").read_text())
+CASES = yaml.load((Path(__file__).parent / "bad_stack_configs.yaml").read_text(), yaml.CSafeLoader)
 
 
 def built(case: dict[str, Any]) -> dict[str, Any]:
