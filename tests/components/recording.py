@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -268,7 +269,10 @@ def run_with(
     recorder: Recorder, program: Callable[[], Any], *, preview: bool = False, config: Mapping[str, str] | None = None
 ) -> Recorder:
     """Like `run`, with a recorder that answers differently."""
-    loop = asyncio.new_event_loop()
+    # Calls of the mocks run in a thread, where these want a loop too and would leave a new one open in each.
+    loop, answering = asyncio.new_event_loop(), asyncio.new_event_loop()
+    thread = ThreadPoolExecutor(1, initializer=asyncio.set_event_loop, initargs=(answering,))
+    loop.set_default_executor(thread)
     asyncio.set_event_loop(loop)
     try:
         pulumi.runtime.set_all_config(dict(config or {}))
@@ -282,4 +286,6 @@ def run_with(
         pulumi.runtime.set_all_config({})
         asyncio.set_event_loop(None)
         loop.close()
+        thread.shutdown()
+        answering.close()
     return recorder
