@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.advice_fakes import NOW, answered, score, spot_price, tables
 from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, queue
-from tidemill.advice.sources import ApiOffError, CpuQuota, Gap, LiveAnswer, NoPermissionError, ThrottledError
+from tidemill.advice.sources import ApiOffError, CpuQuota, Gap, LiveAnswer, NoPermissionError, Offered, ThrottledError
 from tidemill.cli import main
 from tidemill.client import Pipeline
 from tidemill.client import site as site_module
@@ -136,7 +136,7 @@ def test_a_question_about_what_a_pipeline_does_not_have_is_refused(stack, capsys
 
 SCORES = "ec2:GetSpotPlacementScores"
 NOTED = {
-    # 29 to 34: what narrows an answer.
+    # 29 to 34 (and two more below): what narrows an answer.
     "one type only": (
         LiveAnswer(scores=(score(2),), prices=(spot_price("p4de.24xlarge", "a", 9.0),)),
         ["fewer than 3 types low by rule", "1 is asked about"],
@@ -174,6 +174,24 @@ def test_what_narrows_an_answer_is_said_in_it(monkeypatch, capsys, answer, facts
     assert main(["advise", *asked]) == 0
     text = capsys.readouterr().out
     assert [fact for fact in facts if fact not in text] == [], text
+
+
+def test_a_type_that_the_cloud_does_not_sell_is_refused(monkeypatch, capsys):
+    tables(monkeypatch)
+    gone = Offered("us-west-2", None, NOW, "ec2:DescribeInstanceTypeOfferings", "p4de.24xlarge", False)
+    answered(monkeypatch, LiveAnswer(offered=(gone,)))
+    asked = ["--gpus", "8", "--families", "p4de", "--market", "spot", "--regions", "us-west-2", "--live"]
+    refused(asked, "regions", ["sells none", "us-west-2"], capsys)
+
+
+def test_a_queue_without_prices_still_has_scores(monkeypatch, stack, capsys):
+    monkeypatch.setattr("tidemill.prices.machine", lambda *at, gpus: None)
+    monkeypatch.setattr("tidemill.prices.on_demand", lambda *at, gpus: None)
+    answered(monkeypatch, LiveAnswer(scores=(score(4),)))
+    assert main(["advise", "--queue", "cpu"]) == 0
+    text = capsys.readouterr().out
+    assert " 4/10 " in text
+    assert "No price of these machines is known in us-west-2" in text
 
 
 def test_a_region_without_prices_among_others_is_said_and_comes_last(capsys):

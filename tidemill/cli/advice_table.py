@@ -125,14 +125,14 @@ def _columns(found: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]
     if measured:
         yield from _speed_columns(found)
     if queue or not measured or wide:
-        yield replace(per_unit, leaves=1) if queue else per_unit
+        yield replace(per_unit, leaves=1, optional=True) if queue else per_unit
     if total:
         words = f"USD/{found.hours:g} h"
         yield Column(words, lambda shape: _usd(shape.usd_total, shape.at_least), _cost_origins, leaves=4)
     if wide or not (total or queue):
         yield Column("USD/h", lambda shape: _usd(shape.usd_hour, digits=3), _price_origins, leaves=2)
     if queue or wide:
-        yield Column("each/h", _each, _price_origins)
+        yield Column("each/h", _each, _price_origins, optional=True)
         yield Column("7 days", lambda shape: _week(shape.price), _price_origins, optional=True, leaves=6)
         yield Column("90 days", lambda shape: _span(shape.price), _price_origins, optional=True, leaves=7)
     yield Column("score", _own_score, lambda shape: [("score", shape.score)], optional=True, leaves=3)

@@ -22,9 +22,10 @@ from tidemill.client.journal import find_spec
 from tidemill.client.own import read_own
 from tidemill.client.place import choose_queue
 from tidemill.client.site import Site
-from tidemill.descriptor import Queue
+from tidemill.descriptor import Machine, Queue
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import JobSpec
+from tidemill.machines import MachineType
 
 MOST_TYPES = 40
 """Types that a cloud is asked about, the cheapest of the table first: so many that its answer says something."""
@@ -105,7 +106,7 @@ class _Asking:
             item_seconds=own.item_seconds if own else None,
         )
         ranked = rank((known.of(shape) for shape in found if known.sold(shape)), work)
-        self._check_prices(ranked)
+        self._check(ranked, found)
         self._notes += notes.quotas(ranked, live)
         self._notes += notes.caps(ranked, queue[1].most_percent) if queue else []
         if not (need.gpus or wanted.every_size or queue):
@@ -215,14 +216,20 @@ class _Asking:
 
     # ---- what is noted --------------------------------------------------------------------------------------------
 
-    def _check_prices(self, ranked: Sequence[Ranked]) -> None:
-        silent = {row.facts.shape.region: row.facts.shape.cloud for row in ranked}
-        for row in ranked:
-            if row.facts.price:
-                silent.pop(row.facts.shape.region, None)
-        if ranked and not any(row.facts.price for row in ranked):
-            where = ", ".join(silent)
-            known = ", ".join(name for cloud in dict.fromkeys(silent.values()) for name in prices.regions(cloud))
+    def _check(self, ranked: Sequence[Ranked], found: Sequence[MachineShape]) -> None:
+        """Refuse an answer that says nothing. Of a queue, scores and reclaims say something without prices."""
+        where = ", ".join(dict.fromkeys(shape.region for shape in found))
+        if not ranked:
+            raise CallerError(
+                f"The cloud sells none of these machines in {where}.",
+                "Name other families, or another region with --regions.",
+                what="regions",
+                value=where,
+            )
+        priced = {row.facts.shape.region for row in ranked if row.facts.price}
+        if not priced and self._wanted.queue is None:
+            clouds = dict.fromkeys(shape.cloud for shape in found)
+            known = ", ".join(name for cloud in clouds for name in prices.regions(cloud))
             raise CallerError(
                 f"No price of these machines in {where} is known, neither from this version's tables nor from a cloud.",
                 " ".join([*self._notes, f"Ask the cloud with --live and a login, or try other regions: {known}."]),
@@ -230,6 +237,7 @@ class _Asking:
                 value=where,
                 allowed=known,
             )
+        silent = [name for name in dict.fromkeys(row.facts.shape.region for row in ranked) if name not in priced]
         if silent:
             self._notes.append(f"No price of these machines is known in {', '.join(silent)}: they come last.")
 
@@ -258,13 +266,20 @@ def _queue(site: Site, name: str) -> tuple[str, Queue]:
 def _queue_shapes(site: Site, queue: Queue) -> list[MachineShape]:
     """A shape for each type of the queue on each of its markets, as many machines as the rung may start."""
     cloud, region = site.descriptor.cloud, site.descriptor.region
-    known = [(each, machines.find(cloud, each.type, gpus=each.gpus)) for each in queue.machines]
+    rungs = {rung.market: rung for rung in reversed(queue.capacity)}.values()
     return [
-        MachineShape(cloud, region, None, found, capacity.most_machines(cloud, rung.max_cpus, each.cpus), rung.market)
-        for rung in {rung.market: rung for rung in reversed(queue.capacity)}.values()
-        for each, found in known
-        if found
+        MachineShape(
+            cloud, region, None, machine, capacity.most_machines(cloud, rung.max_cpus, machine.cpus), rung.market
+        )
+        for rung in rungs
+        for machine in (_known_type(cloud, each, queue) for each in queue.machines)
     ]
+
+
+def _known_type(cloud: str, machine: Machine, queue: Queue) -> MachineType:
+    """As the table has it; a type that is newer than the table as the queue has it."""
+    found = machines.find(cloud, machine.type, gpus=machine.gpus)
+    return found or MachineType(machine.type, machine.cpus, machine.memory_mib, machine.gpus, queue.architecture)
 
 
 def _units(need: Need) -> float:
