@@ -264,6 +264,14 @@ def test_a_job_of_another_name_is_other_work():
     assert read_own(made.job._site, other.model_copy(update={"job": made.job.id})).items_per_second == {}
 
 
+def test_a_job_that_ran_on_none_of_the_machines_measures_nothing():
+    made = made_job(240)
+    wanted = AdviceWanted(Need(cpus=64, families=("n2",)), ("us-central1",), like="tiles", live=False)
+    found = advise(wanted, made.job._site)
+    assert {shape.items_per_second for shape in found.shapes} == {None}
+    assert found.notes == ["No speed is measured: jobs named tiles have run on none of these machines."]
+
+
 def test_a_damaged_job_takes_only_its_own_figures_away(tmp_path):
     (tmp_path / "s").mkdir()
     damaged, whole = (made_job(items, uri=f"file://{tmp_path}/s") for items in (240, 480))

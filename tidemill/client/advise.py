@@ -107,6 +107,10 @@ class _Asking:
         )
         ranked = rank((known.of(shape) for shape in found if known.sold(shape)), work)
         self._check(ranked, found)
+        if self._like and not any(row.facts.items_per_second for row in ranked):
+            self._notes.append(
+                f"No speed is measured: jobs named {self._like.name} have run on none of these machines."
+            )
         self._notes += notes.quotas(ranked, live)
         self._notes += notes.caps(ranked, queue[1].most_percent) if queue else []
         if not (need.gpus or wanted.every_size or queue):
