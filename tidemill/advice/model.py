@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tidemill import machines
+from tidemill.advice.known import of_ten
 from tidemill.advice.rank import Bucket, DatedFigure, Price, Ranked, ReclaimMean, ShapeScore
 from tidemill.advice.shapes import MachineShape, Market
+from tidemill.advice.sources import LiveAnswer
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,13 @@ class ShapeAdvice:
     found: int
     zones: list[ZoneScore]
     notes: list[str]
+
+
+def zone_scores(answer: LiveAnswer) -> list[ZoneScore]:
+    """What AWS has said of single zones, the best of a region first."""
+    zones = [(each, each.zone or each.zone_id) for each in answer.scores]
+    found = [ZoneScore(each.region, zone, of_ten(each)) for each, zone in zones if zone]
+    return sorted(found, key=lambda zone: (zone.region, -zone.score.value, zone.zone))
 
 
 def advised(row: Ranked) -> AdvisedShape:

@@ -98,6 +98,11 @@ class Need:
     types: tuple[str, ...] = ()
     markets: tuple[Market, ...] = MARKETS
 
+    @property
+    def units(self) -> float:
+        """The GPUs, else the vCPUs, else the GiB that are asked for."""
+        return self.gpus or self.cpus or self.memory_mib / 1024
+
 
 def type_name(machine: MachineType) -> str:
     """`g5.4xlarge`, or `n1-standard-8+1t4`: a type of GCP with the GPUs that are attached to it."""

@@ -12,12 +12,13 @@ from typing import Literal
 
 from tidemill import capacity, machines, prices
 from tidemill.advice import notes
-from tidemill.advice.known import Knowledge, of_ten
-from tidemill.advice.model import ShapeAdvice, ZoneScore, advised
+from tidemill.advice.known import Knowledge
+from tidemill.advice.model import ShapeAdvice, ZoneScore, advised, zone_scores
 from tidemill.advice.own import OwnFigures
+from tidemill.advice.question import joined, question_of
 from tidemill.advice.rank import RESTART_SECONDS, SAVE_SECONDS, Ranked, Work, rank
 from tidemill.advice.shapes import MachineShape, Need, Region, regions_of, shapes
-from tidemill.advice.sources import LiveAnswer, LiveSource, Question
+from tidemill.advice.sources import LiveAnswer, LiveSource
 from tidemill.client.journal import find_spec
 from tidemill.client.own import read_own
 from tidemill.client.place import choose_queue
@@ -26,9 +27,6 @@ from tidemill.descriptor import Machine, Queue
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import JobSpec
 from tidemill.machines import MachineType
-
-MOST_TYPES = 40
-"""Types that a cloud is asked about, the cheapest of the table first: so many that its answer says something."""
 
 PROJECT = "GOOGLE_CLOUD_PROJECT"
 LONGEST = 1e6
@@ -100,7 +98,7 @@ class _Asking:
             own = reading.result()
         known = Knowledge(live, own)
         work = Work(
-            units=_units(need),
+            units=need.units,
             hours=wanted.hours,
             save_seconds=wanted.save_seconds,
             item_seconds=own.item_seconds if own else None,
@@ -199,7 +197,7 @@ class _Asking:
                     self._notes.append(f"GCP was not asked: set {PROJECT}, or use a pipeline on GCP.")
                     continue
             source = self._source(cloud, region, account)
-            question = _question([shape for shape in found if shape.cloud == cloud], need, self._wanted.one_zone)
+            question = question_of([shape for shape in found if shape.cloud == cloud], need, self._wanted.one_zone)
             if source is None:
                 continue
             try:
@@ -214,9 +212,9 @@ class _Asking:
                 self._notes.append(notes.few_types(len(question.types)))
             if cloud == "aws" and self._wanted.queue is not None:
                 by_zone = source.ask(replace(question, one_zone=True))
-                zones += _zone_scores(by_zone)
+                zones += zone_scores(by_zone)
         self._notes += notes.gaps(gap for answer in answers for gap in answer.gaps)
-        return _joined(answers), zones
+        return joined(answers), zones
 
     # ---- what is noted --------------------------------------------------------------------------------------------
 
@@ -286,53 +284,11 @@ def _known_type(cloud: str, machine: Machine, queue: Queue) -> MachineType:
     return found or MachineType(machine.type, machine.cpus, machine.memory_mib, machine.gpus, queue.architecture)
 
 
-def _units(need: Need) -> float:
-    """GPUs, else vCPUs, else GiB that are asked for."""
-    return need.gpus or need.cpus or need.memory_mib / 1024
-
-
 def _unit(need: Need, found: Iterable[MachineShape]) -> Literal["gpu", "vcpu", "gib"]:
     """What the price of a unit is per."""
     if need.memory_mib and not (need.cpus or need.gpus):
         return "gib"
     return "gpu" if any(shape.gpus for shape in found) else "vcpu"
-
-
-def _question(found: Sequence[MachineShape], need: Need, one_zone: bool) -> Question:
-    """What a cloud is asked. It follows from the tables alone, not from what is known of own jobs or was said before:
-    AWS limits how many different questions it scores in a day, and a repeated one must be the same."""
-    spot = [shape for shape in found if shape.market == "spot"]
-    ranked = rank(map(Knowledge().of, spot), Work(_units(need)))
-    types = tuple(dict.fromkeys(row.facts.shape.type for row in ranked))[:MOST_TYPES]
-    cpus = need.cpus or min(shape.cpus for shape in spot)
-    return Question(tuple(dict.fromkeys(shape.region for shape in spot)), types, cpus, one_zone).normal
-
-
-def _joined(answers: Iterable[LiveAnswer]) -> LiveAnswer:
-    """The answers of several clouds as one."""
-    whole = LiveAnswer()
-    for one in answers:
-        whole = LiveAnswer(
-            scores=whole.scores + one.scores,
-            prices=whole.prices + one.prices,
-            capacity=whole.capacity + one.capacity,
-            reclaims=whole.reclaims + one.reclaims,
-            offered=whole.offered + one.offered,
-            quotas=whole.quotas + one.quotas,
-            gaps=whole.gaps + one.gaps,
-        )
-    return whole
-
-
-def _zone_scores(answer: LiveAnswer) -> list[ZoneScore]:
-    return sorted(
-        (
-            ZoneScore(each.region, each.zone or each.zone_id or "", of_ten(each))
-            for each in answer.scores
-            if each.zone or each.zone_id
-        ),
-        key=lambda zone: (zone.region, -zone.score.value, zone.zone),
-    )
 
 
 def _best_sizes(ranked: Iterable[Ranked]) -> list[Ranked]:
