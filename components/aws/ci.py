@@ -6,11 +6,11 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.account import account_of
+from components.aws.ci_files import file_statements
 from components.aws.ci_policies import (
     Home,
     boundary_statements,
     deploy_statements,
-    file_statements,
     ground_statements,
     preview_statements,
     wall_statements,

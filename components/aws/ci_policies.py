@@ -133,16 +133,9 @@ _STATE = [
 """The engine's paths of a stack below `.pulumi/`, for any project: a stack's name ends with its environment.
 Source: https://github.com/pulumi/pulumi/tree/master/pkg/backend/diy"""
 
-_FILES = (
-    "CreateAccessPoint CreateMountTarget DeleteAccessPoint DeleteFileSystem DeleteFileSystemPolicy DeleteMountTarget "
-    "ModifyMountTargetSecurityGroups PutBackupPolicy PutFileSystemPolicy PutLifecycleConfiguration UntagResource "
-    "UpdateFileSystem"
-)
-_FILE_KINDS = [f"elasticfilesystem:*:{{account}}:{kind}/*" for kind in ("access-point", "file-system")]
-
 _KEYS = "DisableKeyRotation EnableKeyRotation PutKeyPolicy ScheduleKeyDeletion UntagResource UpdateKeyDescription"
 _ALIASES = "CreateAlias DeleteAlias UpdateAlias"
-_TAG = "tidemill:environment"
+TAG = "tidemill:environment"
 
 _JOBS = "CancelJob TagResource TerminateJob"
 _PULL = "BatchCheckLayerAvailability BatchGetImage DescribeImages GetDownloadUrlForLayer"
@@ -241,9 +234,9 @@ def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list
     `*-dev-*` also matches a `prod` queue named `dev`.
     """
     objects = [pulumi.Output.concat(home.state, "/.pulumi/", path) for path in home.filled(_STATE, environment)]
-    own = {f"aws:ResourceTag/{_TAG}": environment}
+    own = {f"aws:ResourceTag/{TAG}": environment}
     theirs = [arn for other in others for arn in home.arns(_ANY_NAMED, other)]
-    asked = {"StringEquals": {f"aws:RequestTag/{_TAG}": environment}}
+    asked = {"StringEquals": {f"aws:RequestTag/{TAG}": environment}}
     return [
         allow(["s3:DeleteObject", "s3:PutObject", "s3:PutObjectTagging"], objects),
         # A key's name is an id, so the tag identifies keys of stacks. A key that is being created has no tag yet.
@@ -252,21 +245,6 @@ def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list
         allow(_actions("kms", f"{_KEYS} {_ALIASES}"), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": own}),
         allow(_actions("kms", _ALIASES), home.arns(["kms:*:{account}:alias/*-{environment}-*"], environment)),
         *([_deny(["*"], theirs)] if theirs else []),
-    ]
-
-
-def file_statements(home: Home, environment: str) -> list[Statement]:
-    """Create and change the file systems of an environment's stacks, without mounting any.
-
-    Their names are ids, so tags tell them apart, as with keys.
-    """
-    asked, own = ({"StringEquals": {f"aws:{kind}Tag/{_TAG}": environment}} for kind in ("Request", "Resource"))
-    both = {**asked, "StringEqualsIfExists": own["StringEquals"]}
-    kinds = home.arns(_FILE_KINDS)
-    return [
-        allow(_actions("elasticfilesystem", "CreateFileSystem"), kinds, asked),
-        allow(_actions("elasticfilesystem", "TagResource"), kinds, both),
-        allow(_actions("elasticfilesystem", _FILES), kinds, own),
     ]
 
 
@@ -301,7 +279,7 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
         "ecs": _CLUSTERS,
         "s3": [*_NAMED["s3"], *(f"s3:::{b}{end}" for b in buckets for end in ("", "/*"))],
     }
-    tagged = {f"aws:ResourceTag/{_TAG}": environment}
+    tagged = {f"aws:ResourceTag/{TAG}": environment}
     secrets = ["secretsmanager:*:{account}:secret:*", "ssm:*:{account}:parameter/*"]
     return [
         *(allow(_actions(service, words), home.arns(named[service], environment)) for service, words in _WORK.items()),
@@ -317,7 +295,10 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
         ),
         allow(["secretsmanager:GetSecretValue", "ssm:GetParameters"], home.arns(secrets), {"StringEquals": tagged}),
         # Clients are told apart by nothing but access points, whose names are ids (ADR 76).
-        allow(_actions("elasticfilesystem", "ClientMount ClientWrite"), home.arns(_FILE_KINDS[1:])),
+        allow(
+            _actions("elasticfilesystem", "ClientMount ClientWrite"),
+            home.arns(["elasticfilesystem:*:{account}:file-system/*"]),
+        ),
         # Topics that tell a job's end belong to people, and have names of their own.
         allow(["sns:Publish"], home.arns(["sns:*:{account}:*"])),
         allow(_named(_LOOK), ["*"]),

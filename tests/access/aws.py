@@ -82,6 +82,12 @@ def _role(name: str, boundary: str = "") -> Thing:
     return Thing(text, of_account("iam", f"role/{name}", ""), context)
 
 
+def _service_role(service: str) -> Thing:
+    domain = f"{service}.amazonaws.com"
+    arn = of_account("iam", f"role/aws-service-role/{domain}/AWSServiceRole", "")
+    return Thing(f"the service-linked role of {domain}", arn, {"iam:awsservicename": domain})
+
+
 def _key(text: str, **tags: str) -> Thing:
     context = {f"aws:{key.replace('_', '/tidemill:')}".lower(): value for key, value in tags.items()}
     return Thing(text, of_account("kms", "key/1234"), context)
@@ -373,6 +379,8 @@ PROBES = [
         no("kms:TagResource", CLAIM_KEY, "It could be deleted as dev's then."),
         yes("kms:TagResource", ANY_KEY, "A key that is being made has no tags yet, and neither has a stray one."),
         yes("elasticfilesystem:CreateFileSystem", NEW_FILES, "Stacks make file systems."),
+        yes("iam:CreateServiceLinkedRole", _service_role("elasticfilesystem"), "EFS needs it once in an account."),
+        no("iam:CreateServiceLinkedRole", _service_role("organizations"), "Stacks need no other service."),
         yes("elasticfilesystem:PutFileSystemPolicy", DEV_FILES, "It says who mounts it."),
         no("elasticfilesystem:DeleteFileSystem", PROD_FILES, "Its files are another environment's."),
         no("elasticfilesystem:PutFileSystemPolicy", PROD_FILES, "It would let dev's jobs in."),

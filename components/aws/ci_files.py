@@ -1,0 +1,33 @@
+"""CI's permissions for the file systems of an environment's stacks."""
+
+from __future__ import annotations
+
+from components.aws.ci_policies import TAG, Home
+from components.aws.policy import Statement, allow
+
+_CHANGE = (
+    "CreateAccessPoint CreateMountTarget DeleteAccessPoint DeleteFileSystem DeleteFileSystemPolicy DeleteMountTarget "
+    "ModifyMountTargetSecurityGroups PutBackupPolicy PutFileSystemPolicy PutLifecycleConfiguration UntagResource "
+    "UpdateFileSystem"
+)
+_KINDS = [f"elasticfilesystem:*:{{account}}:{kind}/*" for kind in ("access-point", "file-system")]
+_SERVICES = [f"{service}.amazonaws.com" for service in ("backup", "elasticfilesystem")]
+
+
+def file_statements(home: Home, environment: str) -> list[Statement]:
+    """Create and change file systems, without mounting any. Their names are ids, so tags tell them apart, as with keys.
+
+    Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticfilesystem.html
+    """
+    asked, own = ({f"aws:{kind}Tag/{TAG}": environment} for kind in ("Request", "Resource"))
+    made = home.arns(_KINDS)
+    roles = home.arns([f"iam::{{account}}:role/aws-service-role/{service}/*" for service in _SERVICES])
+    return [
+        allow(["elasticfilesystem:CreateFileSystem"], made, {"StringEquals": asked}),
+        # What is being created has no tag yet.
+        allow(["elasticfilesystem:TagResource"], made, {"StringEquals": asked, "StringEqualsIfExists": own}),
+        allow([f"elasticfilesystem:{action}" for action in _CHANGE.split()], made, {"StringEquals": own}),
+        # The first file system of an account, and the first with backups, bring the service its own role.
+        # Source: https://docs.aws.amazon.com/efs/latest/ug/using-service-linked-roles.html
+        allow(["iam:CreateServiceLinkedRole"], roles, {"StringEquals": {"iam:AWSServiceName": _SERVICES}}),
+    ]
