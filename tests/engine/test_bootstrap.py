@@ -67,6 +67,7 @@ def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, l
         config["tidemill:permission_boundary"] = outputs["permission_boundaries"]["dev"]
         config["tidemill:allow"] = ["purge"]
         config["tidemill:store"] = {"kms_key": "create"}
+        config["tidemill:file_systems"] = {"shared": {"backup": True}}
     plan = str(tmp_path / "plan.json")
 
     project.env |= reader

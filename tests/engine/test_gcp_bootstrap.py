@@ -64,6 +64,7 @@ def test_ci_deploys_as_a_writer_and_previews_as_a_reader(google, account, tmp_pa
     team = Project(tmp_path / "team", {**google.cloud.env, **writer}, "vision-gcp-dev")
     with team.config() as config:
         config.update({"gcp:project": google.project, "tidemill:allow": ["purge"]})
+        config["tidemill:file_systems"] = {"shared": {"tier": "regional"}}
         del config["tidemill:data"]
         # A budget belongs to the billing account, where CI has no rights until its owner grants them (docs/budgets.md).
         del config["tidemill:budget"]
