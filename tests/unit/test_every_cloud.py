@@ -22,7 +22,7 @@ from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "json"
-COMMAND = ["python3", "features.py", "{uri}"]
+COMMAND = ["python3", "/app/features.py", "{uri}"]
 EVERYWHERE = pytest.mark.parametrize("cloud", CLOUDS)
 ON_CLOUDS = pytest.mark.parametrize("cloud", [cloud for cloud in CLOUDS if cloud != "local"])
 

@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 from tests.unit.client_fakes import pipeline, uris
+from tidemill.client import Pipeline
 from tidemill.client.interpreters import code_words, script_of
 from tidemill.errors import CallerError
 
@@ -92,7 +93,8 @@ def submitted(folder, program):
 
 
 PROGRAMS = {
-    "./run.sh {input} {output}": "refused: {code}/run.sh cannot be executed. Run `chmod +x run.sh`",
+    "./run.sh {input} {output}": "refused: {code}/run.sh cannot be executed. Run `chmod +x run.sh`, or name its "
+    "interpreter: sh run.sh",
     "./windows.sh {input} {output}": "refused: {code}/windows.sh has Windows line ends (CRLF), so its interpreter",
     "./bare.sh {input} {output}": "refused: {code}/bare.sh has no `#!` line",
     "sh windows.sh {input} {output}": "windows.sh has Windows line ends (CRLF), which shells misread",
@@ -125,3 +127,18 @@ def test_a_word_that_can_be_no_file_is_no_file(word):
     target, backend = pipeline()
     target.submit(["python3", "-c", "pass", word], items=uris(2), queue="cpu")
     assert backend.arrays
+
+
+def test_a_local_job_names_its_files_by_full_paths(tmp_path, monkeypatch):
+    (tmp_path / "features.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    here = Pipeline.local()
+    job = here.submit(["python3", "-u", "features.py", "{uri}"], ["a"])
+    assert job.spec.command == ["python3", "-u", str(tmp_path / "features.py"), "{uri}"]
+    assert job.spec.name == "features"
+    with pytest.raises(CallerError, match=r"feature\.py is not in this folder\. Did you mean 'features\.py'\?"):
+        here.submit(["python3", "feature.py", "{uri}"], ["a"])
+    with pytest.raises(CallerError, match=r"command\[0\] is 'pythn3', and no program of this machine has that name"):
+        here.submit(["pythn3", "features.py", "{uri}"], ["a"])
+    for program in (["sh", "-c", "echo $1", "sh", "{uri}"], ["python3", "-m", "json.tool", "{input}"]):
+        here.submit(program, ["b"])

@@ -141,6 +141,18 @@ class TestCommands:
         assert [o.status for o in here.outcomes()] == ["succeeded"] * 30
         assert Path(here.outcomes()[7].output.removeprefix("file://"), "file").read_text() == "out\n"
         assert not list((here.folder / "scratch" / "workers").iterdir())
+        assert (here.store / ".gitignore").read_text() == "*\n"
+
+    def test_a_program_that_this_machine_does_not_have_is_refused(self, here):
+        told = here.run("a", "--", "wcc", "{uri}")
+        assert told.returncode == 2
+        assert "command[0] is 'wcc', and no program of this machine has that name." in told.stderr
+        tool = here.folder / "tools" / "wcc"
+        tool.parent.mkdir()
+        tool.write_text("#!/bin/sh\necho $1\n")
+        tool.chmod(0o755)
+        found = here.run("--env", f"PATH={tool.parent}:{os.environ['PATH']}", "a", "--", "wcc", "{uri}")
+        assert found.returncode == 0, found.stderr
 
     def test_the_other_verbs_work_on_it(self, here):
         ran = here.run("--json", "a", "b", "--", "sh", "-c", "echo said $1; test $1 = a", "sh", "{uri}")

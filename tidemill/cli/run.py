@@ -143,24 +143,20 @@ def asked_of(ctx: click.Context, given: dict[str, Any], interpreter: str | None)
 
 
 def typed_here(asked: dict[str, Any], interpreter: str | None = None) -> dict[str, Any]:
-    """What was typed, with the program's relative paths as full ones and a name.
+    """What was typed, with the program's code opened and a name.
 
     Raises:
         UsageError: No program, or a program and a function.
     """
-    from tidemill.client.git_code import Checkout, opened
-    from tidemill.client.program import is_here, name_of
-    from tidemill.code import in_code
+    from tidemill.client.git_code import opened
+    from tidemill.client.program import name_of
 
     program, function, code = asked["command"] or [], asked["function"], opened(asked["code"])
     if bool(program) == bool(function):
         raise click.UsageError("give either a PROGRAM after --, or --function MODULE:FUNCTION.")
     if interpreter is not None and not function and not code:
         raise click.UsageError("--python goes with --function or --code.")
-    folder = code.folder if isinstance(code, Checkout) else code
-    words = program if folder is None else in_code(program, folder)
-    command = [str(Path(word).absolute()) if is_here(word) else word for word in words] or None
-    return asked | {"code": code, "command": command, "name": asked["name"] or name_of(program, function)}
+    return asked | {"code": code, "command": program or None, "name": asked["name"] or name_of(program, function)}
 
 
 def check_alone(ctx: click.Context) -> None:

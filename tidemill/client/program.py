@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -192,7 +193,17 @@ def _script_remarks(program: Program) -> Iterator[str]:
     command = program.command
     if file := program.file(command[0]):
         _check_executable(file, command[0])
+    elif program.local:
+        _check_there(program)
     script = script_of(command)
+    if (
+        program.local
+        and script is not None
+        and not script.startswith("/")
+        and "{" not in script
+        and program.code is None
+    ):
+        _refuse_missing(script)
     if script is not None and (file := program.file(script)) and isfile(file) and b"\r\n" in _head(file):
         yield f"{file.name} has Windows line ends (CRLF), which shells misread: sed -i 's/\\r$//' {file.name}"
     if program.local:
@@ -209,6 +220,23 @@ def _script_remarks(program: Program) -> Iterator[str]:
         yield f"{word} is also a file of this machine; the queue's machines do not get it (--code DIR sends a folder)."
 
 
+def _check_there(program: Program) -> None:
+    """A program of this machine must be on its PATH, or its items would all fail to start."""
+    first = program.command[0]
+    path = program.spec.env.get("PATH")
+    if "/" not in first and "{" not in first and shutil.which(first, path=path) is None:
+        raise _wrong(
+            f"command[0] is {first!r}, and no program of this machine has that name.",
+            "Correct it, or give its path: ./NAME for a file of this folder.",
+        )
+
+
+def _refuse_missing(script: str) -> None:
+    """A script that is a relative path in a local job is none: that of a file would be a full one by now."""
+    near = nearest(script, [each.name for each in Path().iterdir()])
+    raise _wrong(f"{script} is not in this folder.{near}", "Correct it, or give its full path.")
+
+
 def is_here(word: str) -> bool:
     return bool(word) and not word.startswith(("-", "/", "{")) and isfile(word)
 
@@ -218,7 +246,9 @@ def _check_executable(file: Path, word: str) -> None:
         return
     head, name = _head(file), file.name
     if not file.stat().st_mode & 0o100:
-        raise _wrong(f"{word} cannot be executed.", f"Run `chmod +x {name}`, or name its interpreter: python3 {name}")
+        interpreter = "sh" if name.endswith(".sh") else "python3"
+        fix = f"Run `chmod +x {name}`, or name its interpreter: {interpreter} {name}"
+        raise _wrong(f"{word} cannot be executed.", fix)
     line = head.partition(b"\n")[0]
     if line.startswith(b"#!") and line.endswith(b"\r"):
         fix = f"Convert it: sed -i 's/\\r$//' {name}"

@@ -27,7 +27,7 @@ from tidemill.client.journal import enter, newest_specs
 from tidemill.client.ordering import order_of
 from tidemill.client.place import Placement
 from tidemill.client.preflight import check_output, check_packages, check_store
-from tidemill.client.program import Program, check_program, name_of
+from tidemill.client.program import Program, check_program, is_here, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
 from tidemill.client.state import CHUNK_SECONDS, check_state, check_timeout, long_on_spot
@@ -119,7 +119,7 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
     """
     check_sizes(asked.item_seconds, asked.chunk_size)
     packed = None if asked.code is None else pack(asked.code, asked.libs, packages=not site.has_packages)
-    draft = _draft(asked, packed)
+    draft = _draft(asked, packed, local=site.local)
     _check_version(site, draft)
     check_state(draft)
     if not site.local and (words := long_on_spot(draft, asked.place.queue, asked.item_seconds)):
@@ -129,8 +129,7 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
         raise CallerError.about("slots", draft.slots, "1 with max_parallel", "Leave one of the two out.")
     check_names(draft.inputs, draft.placeholders)
     code = None if asked.code is None else Path(asked.code).resolve()
-    for remark in check_program(Program(draft, code, site.local)):
-        log(remark)
+    remarks = list(check_program(Program(draft, code, site.local)))
     references = References(site)
     inputs = references.of_inputs(draft.inputs)
     if draft.max_parallel and asked.longest_first:
@@ -138,6 +137,8 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
     items = ItemsAsked(asked.items, asked.items_format, asked.items_column, asked.longest_first)
     takes = None if draft.function is None else takes_input(draft.function, code)
     gathered = gather(site, items, draft, references, log, takes_input=takes)
+    for remark in remarks:
+        log(remark)
     draft = references.waited_for(draft, log)
     _check_version(site, draft)
     seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
@@ -284,8 +285,9 @@ def _check_machines(site: Site, place: Placement, log: Log) -> None:
             log(words)
 
 
-def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
-    """The spec, checked, with everything except what depends on the items."""
+def _draft(asked: Submission, packed: Packed | None, *, local: bool) -> JobSpec:
+    """The spec, checked, with everything except what depends on the items. Files of this machine that a local job
+    names get their full paths: its items run in folders of their own."""
     command = asked.fields.get("command") or []
     if not command and asked.fields.get("function") is None:
         raise CallerError(
@@ -302,6 +304,8 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
     if packed is not None and asked.code is not None:
         fields["code"] = packed.sha256
         fields["command"] = in_code(command, asked.code) or None
+    if local and fields["command"]:
+        fields["command"] = [str(Path(word).absolute()) if is_here(word) else word for word in fields["command"]]
     spec = build_spec(
         **fields,
         spec_version=spec_version(fields),
