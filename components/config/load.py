@@ -176,15 +176,24 @@ def read_file(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise _unreadable(path, "it is not UTF-8") from None
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f"line {mark.line + 1}: " if mark else ""
-        raise _unreadable(path, f"{line}{error.problem or error.context}") from None
+        raise _unreadable(path, _where(error)) from None
     except yaml.YAMLError as error:
         raise _unreadable(path, " ".join(str(error).split())) from None
     config = content.get("config") or {} if isinstance(content, dict) else None
     if not isinstance(config, dict):
         raise _unreadable(path, "it has no `config:` with a mapping of keys to values")
     return {**content, "config": config}
+
+
+def _where(error: yaml.MarkedYAMLError) -> str:
+    """What YAML does not understand, with its line: of what never ends, the line in which it begins."""
+    mark, begun = error.problem_mark or error.context_mark, error.context_mark
+    said = error.problem or error.context or ""
+    if mark and begun and error.context and begun.line < mark.line:
+        said = f"{said}, {error.context} that begins in line {begun.line + 1}"
+    if "'\\t'" in said:
+        said = "a tab; YAML is indented by spaces"
+    return f"line {mark.line + 1}: {said}" if mark else said
 
 
 def _unreadable(path: Path, why: str) -> ConfigError:

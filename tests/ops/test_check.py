@@ -47,12 +47,17 @@ def test_one_stack_is_named(stacks):
     [
         (GOOD.replace("cpu:", "CPU:"), "tidemill:queues.CPU: "),
         (GOOD.replace("  aws:region: us-west-2\n", ""), "aws:region is missing; it is required, such as us-west-2."),
-        (GOOD.replace("us-west-2", "us-west-2a"), "aws:region: 'us-west-2a' does not match"),
+        (
+            GOOD.replace("us-west-2", "us-west-2a"),
+            'aws:region: "us-west-2a" is not allowed. Allowed: one such as us-west-2.',
+        ),
         (GOOD.replace("us-west-2", "2"), "aws:region: 2 is not of type 'string'"),
         (GOOD + "  tidemill:team: other\n", ": line 6: the key `tidemill:team` is there twice. Correct the file."),
         (GOOD + "  tidemill:cloud: gcp\n", "gcp:project is missing; it is required, such as vision-dev."),
         ("config:\n", "tidemill:team is missing; it is required."),
         ("config: [\n", ": line 2: "),
+        (GOOD.replace("  tidemill:team", "\ttidemill:team"), "line 3: a tab; YAML is indented by spaces."),
+        (GOOD.replace("}}}", "}}"), "while parsing a flow mapping that begins in line 5"),
         ("config: 3\n", "it has no `config:` with a mapping of keys to values"),
         (GOOD.replace("team: vision", "team: zoo"), 'tidemill:team: "zoo"'),
         (GOOD.replace("preprocess:1", "preprocess:latest"), "a tag that stays with one image"),
