@@ -58,10 +58,16 @@ def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers:
 
 
 def publish(descriptor: Descriptor) -> Store:
-    """Write the descriptor into its store, so that every command works with its URI. Returns the store."""
+    """Write the descriptor into its store, so that every command works with its URI. Returns the store.
+
+    A new store tells git to leave it alone: it may be in somebody's checkout.
+    """
     store = Store.open(descriptor.store)
     data = descriptor.model_dump_json(indent=2).encode()
-    if store.find(layout.DESCRIPTOR) != data:
+    found = store.find(layout.DESCRIPTOR)
+    if found is None and folder_of(descriptor.store).name == DEFAULT_FOLDER:
+        store.create(".gitignore", b"*\n")
+    if found != data:
         store.put(layout.DESCRIPTOR, data)
     return store
 
