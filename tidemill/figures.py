@@ -17,6 +17,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def span(low: str, high: str) -> str:
+    """`2 to 4`, or `2` where both are the same."""
+    return low if low == high else f"{low} to {high}"
+
+
 def file_size(count: float) -> str:
     """Bytes as `512 B`, `3.4 MiB`, `20 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):

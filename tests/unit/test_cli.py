@@ -109,6 +109,33 @@ def test_submit_with_json_has_stable_keys(stack, capsys):
     assert made["output"].endswith(f"/store/out/{made['job']}")
 
 
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["submit", "--items", "x", "wc", "-w"], "No such option '-w'. A program and its own options come after `--`"),
+        (["submit", "--items", "x", "-w", "--", "wc"], "No such option '-w'. See"),
+        (["fetch", "a", "b"], "Got unexpected extra argument (b). See"),
+    ],
+)
+def test_a_program_without_dashes_is_told_how_to_type_it(stack, capsys, typed, says):
+    assert main(typed) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_nothing_to_show_is_said(stack, capsys):
+    job = submitted(capsys)
+    for typed, says in (
+        (["results"], "No item of {} has ended so far."),
+        (["results", "--failed"], "No item of {} has failed so far."),
+        (["logs"], "The log has no such line of {} so far."),
+    ):
+        assert main([*typed, job]) == 0
+        shown = capsys.readouterr()
+        assert (shown.out, shown.err) == ("", says.format(job) + "\n")
+        assert main([*typed, job, "--json"]) == 0
+        assert capsys.readouterr() == ("", "")
+
+
 def test_submit_reads_standard_input(stack, capsys, monkeypatch):
     lines = "\n".join(f"s3://raw/{n}.jpg" for n in range(5)).encode()
     monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": __import__("io").BytesIO(lines)}))

@@ -215,10 +215,13 @@ def test_a_job_that_has_not_run_teaches_nothing(stack, capsys):
 def test_this_machine_takes_time_and_its_cost_is_unknown(tmp_path, capsys, monkeypatch):
     from tidemill.backends.local import describe_machine, publish  # noqa: PLC0415
 
-    found = describe_machine(f"file://{tmp_path}/store", cpus=4, memory_mib=16384, gpus=0, workers=4)
-    publish(found)
-    found = asked(capsys, "--pipeline", found.uri, "--count", "9", "--item-time", "1h")
+    here = describe_machine(f"file://{tmp_path}/store", cpus=4, memory_mib=16384, gpus=0, workers=4)
+    publish(here)
+    uri = here.uri
+    found = asked(capsys, "--pipeline", uri, "--count", "9", "--item-time", "1h")
     assert (found["at_once_low"], found["hours_low"], found["spot"]["low"], found["as_of"]) == (4, 3, None, None)
+    assert main(["estimate", "--pipeline", uri, "--count", "9", "--item-time", "1h"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "The queue is this machine, which has no price."
 
 
 def test_a_later_rung_on_gcp_opens_when_the_first_is_dry():

@@ -134,8 +134,9 @@ def explain(error: Exception) -> tuple[TidemillError, int]:
         error = click.NoSuchOption(error.option_name, possibilities=likely_options(error), ctx=error.ctx)
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "tidemill"
-        fix = f"{hyperparameter(error)}See `{command} --help`."
-        return TidemillError(error.format_message(), fix, what=subject(error)), CALLER_ERROR
+        fix = f"{hyperparameter(error) or no_dashes(error)}See `{command} --help`."
+        said = error.format_message()
+        return TidemillError(said if said.endswith((".", "?")) else f"{said}.", fix, what=subject(error)), CALLER_ERROR
     if isinstance(error, click.ClickException):
         return TidemillError(error.format_message()), CALLER_ERROR
     if isinstance(error, OSError) and error.strerror:
@@ -160,6 +161,14 @@ def hyperparameter(error: click.UsageError) -> str:
         return ""
     name = error.option_name.lstrip("-")
     return f"A hyperparameter is --hp {name}=VALUE; the program's own options come after `--`. "
+
+
+def no_dashes(error: click.UsageError) -> str:
+    """What to type where the program of a job was typed without `--` before it."""
+    takes_one = error.ctx is not None and getattr(error.ctx.command, "takes_program", False)
+    if not takes_one or not isinstance(error, click.NoSuchOption) or error.ctx is None or error.ctx.obj is not None:
+        return ""
+    return "A program and its own options come after `--`: `-- wc -w {input}`. "
 
 
 def likely_options(error: click.NoSuchOption) -> list[str]:

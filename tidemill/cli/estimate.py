@@ -12,7 +12,7 @@ from tidemill.cli.job_options import item_lists, place
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, load
 from tidemill.cli.show import show_facts, show_json, show_table
-from tidemill.figures import duration
+from tidemill.figures import duration, span
 
 if TYPE_CHECKING:
     from tidemill.client.estimate import JobEstimate
@@ -59,25 +59,29 @@ def command(
         raise click.UsageError("no items are given; give --count, --items, URIs, or a job with --like.")
     if asked["item_seconds"] is None and asked["like"] is None:
         raise click.UsageError("--item-time is not given; state how long an item takes, or name a job with --like.")
-    found = load(pipeline).estimate(count or items or list(uris) or None, **asked)
+    target = load(pipeline)
+    found = target.estimate(count or items or list(uris) or None, **asked)
     if as_json:
         show_json(asdict(found))
     else:
-        _show(found)
+        _show(found, here=target.site.local)
     return 0
 
 
-def _show(found: JobEstimate) -> None:
+def _show(found: JobEstimate, *, here: bool) -> None:
     learnt = f", as in {found.learnt_from}" if found.learnt_from else ""
     show_facts(
         {
             "items": f"{found.items:,} of {duration(found.item_seconds)}{learnt}, {found.cpus:g} CPU each",
             "core hours": f"{found.core_hours:,.0f}" if found.core_hours >= 10 else f"{found.core_hours:.2f}",
-            "at once": _span(f"{found.at_once_low:,}", f"{found.at_once_high:,}")
+            "at once": span(f"{found.at_once_low:,}", f"{found.at_once_high:,}")
             + f" in queue {found.queue}, when full",
-            "wall time": _span(duration(found.hours_low * 3600), duration(found.hours_high * 3600)),
+            "wall time": span(duration(found.hours_low * 3600), duration(found.hours_high * 3600)),
         }
     )
+    if here:
+        click.echo("The queue is this machine, which has no price.")
+        return
     rows = [_row(found, "spot", found.spot), _row(found, "on_demand", found.on_demand)]
     show_table(("market", "in the queue", "USD low", "USD high", "machines without a price"), rows)
     if found.as_of:
@@ -99,7 +103,3 @@ def _row(found: JobEstimate, market: str, cost: MarketCost) -> tuple[str, ...]:
 def _usd(amount: float | None) -> str:
     """Two decimals, four below a dollar."""
     return "unknown" if amount is None else f"{amount:.2f}" if amount >= 1 else f"{amount:.4f}"
-
-
-def _span(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"

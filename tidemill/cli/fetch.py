@@ -59,9 +59,9 @@ def command(*, job: str, folder: str | None, items: str | None, pipeline: str | 
 def say(report: FetchReport) -> None:
     """What came, and what is missing."""
     moved = report.moved
-    there = f", {moved.kept} files were there already" if moved.kept else ""
+    there = f", {counted(moved.kept, 'file')} already there" if moved.kept else ""
     click.echo(f"{report.folder}: outputs of {report.complete} of {report.items} items; ", nl=False)
-    click.echo(f"{moved.files} files ({file_size(moved.bytes)}) came{there}.")
+    click.echo(f"{counted(moved.files, 'file')} ({file_size(moved.bytes)}) fetched{there}.")
     if report.logs is not None:
         click.echo(f"{report.folder}/logs: what {counted(report.logs, 'item')} printed.")
     if report.states is not None:

@@ -18,6 +18,8 @@ FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 class ProgramAfterDashes(click.Command):
     """Everything after the first `--` belongs to the program; none of it is an option of ours."""
 
+    takes_program = True
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
             at = args.index("--")

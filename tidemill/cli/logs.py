@@ -76,10 +76,14 @@ def command(
         done = handle.download_logs(folder, by=by, any_number=yes, say=say, **wanted)
         show_download(done, as_json)
         return 0
+    some = False
     for line in handle.logs(**wanted, say=say):
         click.echo(json_line(record(line)) if as_json else plain(line, times))
+        some = True
         if wanted["follow"]:
             sys.stdout.flush()
+    if not some and not as_json:
+        say(f"The log has no such line of {handle.id} so far.")
     return 0
 
 

@@ -50,7 +50,8 @@ def command(*, job: str, failed: bool, as_csv: bool, pipeline: str | None, as_js
         raise click.UsageError("give one of --csv, --json and --file.")
     handle = load_job(pipeline, job)
     if not (file or as_csv or as_json):
-        show(handle.results(failed_only=failed))
+        if not show(handle.results(failed_only=failed)):
+            click.echo(f"No item of {handle.id} has {'failed' if failed else 'ended'} so far.", err=True)
         return 0
     from tidemill.client.export import export, line_with_meta, write_csv
 
@@ -71,10 +72,13 @@ def command(*, job: str, failed: bool, as_csv: bool, pipeline: str | None, as_js
     return 0
 
 
-def show(outcomes: Iterator[Outcome]) -> None:
-    """Tables of at most a thousand rows, so that results stream."""
+def show(outcomes: Iterator[Outcome]) -> bool:
+    """Tables of at most a thousand rows, so that results stream. Returns whether there is any row."""
+    some = False
     while rows := [row(outcome) for outcome in islice(outcomes, ROWS_A_TABLE)]:
         show_table(HEADER, rows)
+        some = True
+    return some
 
 
 def row(outcome: Outcome) -> tuple[object, ...]:

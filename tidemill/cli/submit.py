@@ -9,7 +9,7 @@ import click
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, place, what_runs
 from tidemill.cli.options import common, load
 from tidemill.cli.show import show_facts, show_json, shown_place
-from tidemill.figures import counted, duration, file_size
+from tidemill.figures import counted, duration, file_size, span
 
 if TYPE_CHECKING:
     from tidemill.client import Job
@@ -62,14 +62,14 @@ def show_preview(found: JobPreview, as_json: bool) -> int:
         "items": f"{found.items} in {counted(found.chunks, 'chunk')} of {found.chunk_size}",
         "uploads": f"{counted(found.upload_files, 'file')} ({file_size(found.upload_bytes)}){there}",
         "machines": machines,
-        "at once": f"{found.at_once_low} to {found.at_once_high} items, when the queue is full",
+        "at once": f"{span(str(found.at_once_low), str(found.at_once_high))} items, when the queue is full",
     }
     if each := found.estimate:
         facts["core hours"] = f"{each.core_hours:.3g}"
-        facts["wall time"] = f"{duration(each.hours_low * 3600)} to {duration(each.hours_high * 3600)}"
+        facts["wall time"] = span(duration(each.hours_low * 3600), duration(each.hours_high * 3600))
         for market, cost in (("spot", each.spot), ("on_demand", each.on_demand)):
             if market in each.markets and cost.low is not None and cost.high is not None:
-                facts[f"USD {market}"] = f"{cost.low:.2f} to {cost.high:.2f}"
+                facts[f"USD {market}"] = span(f"{cost.low:.2f}", f"{cost.high:.2f}")
         if each.origin:
             facts["prices"] = str(each.origin)
     show_facts(facts)
