@@ -73,11 +73,10 @@ def write_items(folder: Path, env: Mapping[str, str]) -> None:
 
 
 def copied(folder: Path, env: Mapping[str, str]) -> None:
-    """Copy the objects down, and up under other names."""
-    down = folder / "down"
-    shutil.rmtree(down, ignore_errors=True)
+    """Copy the objects down, and up under other names. Nothing is removed: see `transfer_up.put_aside`."""
+    down = Path(tempfile.mkdtemp(prefix="s5cmd-", dir=folder))
     run([str(s5cmd()), "cp", f"s3://{BUCKET}/in/*", f"{down}/"], folder, env)
-    run([str(s5cmd()), "cp", f"{down}/", f"s3://{BUCKET}/s5cmd/"], folder, env)
+    run([str(s5cmd()), "cp", f"{down}/", f"s3://{BUCKET}/{down.name}/"], folder, env)
 
 
 def staged(folder: Path, env: Mapping[str, str], items: int, *command: str) -> None:

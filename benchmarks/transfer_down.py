@@ -17,6 +17,7 @@ from unittest.mock import patch
 from benchmarks.figures import figure
 from benchmarks.peers import s5cmd, s5cmd_environment
 from benchmarks.team import Run, run
+from benchmarks.transfer_up import put_aside
 from tests.store.servers import BUCKET, environment, versitygw
 from tests.stored import write_manifest, write_round, write_spec
 from tests.unit.client_fakes import descriptor
@@ -55,7 +56,7 @@ def finished(folder: Path, env: Mapping[str, str], count: int, size: int) -> Job
         path.parent.mkdir(parents=True)
         path.write_bytes(n.to_bytes(8, "big") + block[8:])
     run([str(s5cmd()), "cp", f"{folder}/up/", f"{uri}/out/{spec.job}/"], dict(env), folder)
-    shutil.rmtree(folder / "up")
+    put_aside(folder / "up", folder / "aside", remove=count < CHUNK)
     with patch.dict(os.environ, env):
         store = Store.open(uri)
         store.put("pipeline.json", descriptor(uri).model_dump_json().encode())
@@ -79,11 +80,10 @@ def down(folder: Path, what: str, spec: JobSpec, env: Mapping[str, str]) -> None
     peers, ours = [], []
     for _ in range(RUNS):
         theirs = folder / "s5cmd"
-        shutil.rmtree(theirs, ignore_errors=True)
         peers.append(run([str(s5cmd()), "cp", f"s3://{BUCKET}/out/{spec.job}/*", f"{theirs}/"], dict(env), folder))
         row(f"{what}: s5cmd cp", peers[-1])
-        shutil.rmtree(theirs)
-        shutil.rmtree(folder / "ours", ignore_errors=True)
+        for path in (theirs, folder / "ours"):
+            put_aside(path, folder / "aside", remove=what == "4gib")
         ours.append(fetched(folder, spec, env))
         row(f"{what}: tidemill fetch", ours[-1])
     again = fetched(folder, spec, env)

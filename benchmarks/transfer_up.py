@@ -62,11 +62,11 @@ def up(folder: Path, what: str, env: Mapping[str, str]) -> None:
     peers, ours = [], []
     for n in range(RUNS):
         peers.append(run([str(s5cmd()), "cp", f"{folder / what}/", f"s3://{BUCKET}/s5cmd-{n}/"], dict(env), folder))
-        clear(folder, f"s5cmd-{n}")
+        clear(folder, f"s5cmd-{n}", what)
         row(f"{what}: s5cmd cp", peers[-1])
         # With a cache of its own nothing is known of the files.
         own = {**env, "XDG_CACHE_HOME": str(folder / f"cache-{what}-{n}")}
-        clear(folder, "uploads")
+        clear(folder, "uploads", what)
         ours.append(submitted(folder, what, own))
         row(f"{what}: tidemill submit --items", ours[-1])
     again = submitted(folder, what, {**env, "XDG_CACHE_HOME": str(folder / f"cache-{what}-{RUNS - 1}")})
@@ -77,9 +77,22 @@ def up(folder: Path, what: str, env: Mapping[str, str]) -> None:
     figure(f"transfer-up-{what}-again", again.seconds, "s", AGAIN_SECONDS)
 
 
-def clear(folder: Path, prefix: str) -> None:
+def clear(folder: Path, prefix: str, what: str) -> None:
     """Remove objects, as a folder of the server: both tools write to an empty place."""
-    shutil.rmtree(folder / "server/data" / BUCKET / prefix, ignore_errors=True)
+    put_aside(folder / "server/data" / BUCKET / prefix, folder / "aside", remove=what == "4gib")
+
+
+def put_aside(path: Path, place: Path, *, remove: bool) -> None:
+    """Take a folder away between two measurements; many files are moved, and removed only after all of them.
+
+    ext4 does not soon use a freed inode again, and each create looks past all of those: a tool that makes thousands of
+    files right after as many were removed would pay for that.
+    """
+    if remove:
+        shutil.rmtree(path, ignore_errors=True)
+    elif path.exists():
+        place.mkdir(exist_ok=True)
+        path.rename(place / str(len(os.listdir(place))))
 
 
 def submitted(folder: Path, what: str, env: Mapping[str, str]) -> Run:
