@@ -158,6 +158,18 @@ def test_a_profile_of_the_credentials_file(cloud, tmp_path):
     assert signer(cloud) == "AKIAADA"
 
 
+def test_keys_of_the_environment_come_before_a_profile_and_need_no_boto3(cloud, tmp_path):
+    settings(tmp_path, "[profile ada]\n", "[ada]\naws_access_key_id = AKIAADA\naws_secret_access_key = key\n")
+    code = (
+        "import sys; from tidemill.store import Store; "
+        "print(len(Store.open('s3://bucket', user_login=True).get('item')), 'boto3' in sys.modules)"
+    )
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAENV", "AWS_SECRET_ACCESS_KEY": "key", "AWS_SESSION_TOKEN": "t"}
+    done = client(code, cloud, tmp_path, AWS_PROFILE="ada", **keys)
+    assert (done.stdout, done.stderr) == ("7 False\n", "")
+    assert signer(cloud) == "AKIAENV"
+
+
 @pytest.mark.parametrize(("config", "key"), [(SSO_SESSION, "work"), (SSO_OLD, "https://work.invalid/start")])
 def test_single_sign_on(cloud, tmp_path, config, key):
     sso_login(settings(tmp_path, config), key, datetime.now(UTC) + timedelta(hours=1))

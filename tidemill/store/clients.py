@@ -37,7 +37,8 @@ def s3_store(uri: str, region: str | None, user_login: bool) -> S3Store:
     if endpoint:
         options["endpoint"] = endpoint
         options["client_options"]["allow_http"] = endpoint.startswith("http://")
-    if user_login:
+    # Keys of the environment come first for boto3, too; without it a worker starts sooner, with 20 MB less.
+    if user_login and not all(os.environ.get(key) for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")):
         from obstore.auth.boto3 import Boto3CredentialProvider
 
         try:
