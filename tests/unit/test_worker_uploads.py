@@ -4,7 +4,7 @@ or failing store does is said by a test."""
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,18 @@ def test_an_item_cannot_damage_outputs_that_are_on_their_way(world):
     world.run(world.task(0, WRITE), world.task(1, hostile, attempts=1))
     world.let()
     assert ("done", 0, "succeeded", None) in world.ends.wait(3)
+
+
+def test_inputs_of_items_that_are_not_reached_go(world, tmp_path):
+    (tmp_path / "x").touch()
+    tasks = [replace(world.task(n, "cat {input}"), item=Item(n, str(tmp_path / "x"))) for n in range(3)]
+    for task in tasks:
+        world.runner.prefetch(task)
+    world.stop.set(StopReason.SIGNAL)
+    world.run(*tasks)
+    # What is done after a transfer is over when its thread is.
+    world.staging.close()
+    assert list(world.scratch.folder.glob("inputs/*/*")) == []
 
 
 def test_without_outputs_nothing_is_on_its_way(world):
