@@ -162,6 +162,32 @@ def test_a_run_that_dies_half_way_leaves_the_rest_to_the_next(world, google):
     assert drop(google) == 4
 
 
+def test_a_damaged_job_stays_and_keeps_no_other_from_being_dropped(world, google):
+    damaged = submit(world, "damaged")
+    submit(world, "other").cancel()
+    world.pipeline.store.put(layout.cancelled(damaged.id), b"{")
+    assert drop(google) == 2
+    assert left(world) == [(damaged.id, 0), (damaged.id, 1)]
+
+
+def test_a_run_that_fails_delivers_nothing_again_in_the_next(world, google):
+    submit(world, "job")
+    google.dies_before = f"https://pubsub.googleapis.com/v1/{world.subscription}:modifyAckDeadline"
+    with pytest.raises(KeyboardInterrupt):
+        drop(google)
+    google.dies_before = ""
+    for message in world.google.messages[world.subscription]:
+        message.ack_id = ""  # as when their lease has run out
+    assert pulls(world, google, seconds=60) == 0
+
+
+@pytest.mark.parametrize("note", ["", "[]", '{"at": 1}', '{"at": 9e99, "rounds": [], "left": 9}', '{"rounds": [1]}'])
+def test_a_damaged_note_is_none(world, google, note):
+    submit(world, "job").cancel()
+    world.pipeline.store.put(f"{layout.FLEET_UNSERVED}/cpu", note.encode())
+    assert drop(google) == 2
+
+
 def test_the_note_names_what_waits(world, google):
     job = submit(world, "job")
     drop(google)

@@ -62,19 +62,37 @@ def drop(cloud: Cloud, queue: QueueState, subscription: str) -> int:
     if not unserved(queue, cloud.now()):
         return 0
     jobs, name = _Jobs(Objects(cloud)), f"{layout.FLEET_UNSERVED}/{queue.name}"
-    data = jobs.objects.find(name)
-    if data is not None and not _is_due(jobs, Look(**json.loads(data)), queue, cloud.now()):
+    last = _parsed(jobs.objects.find(name))
+    if last and last.at <= cloud.now() and not _is_due(jobs, last, queue, cloud.now()):
         return 0
     path = f"{base('PUBSUB')}v1/projects/{cloud.project}/subscriptions/{subscription}"
-    found = _pull(cloud, path)
-    over = [ack for ack, labels in found.items() if jobs.drops(labels)]
+    left = _pull(cloud, path)
+    # A run that fails from here on must not deliver everything again in the next one.
+    _note(cloud, name, left)
+    over = [ack for ack, labels in left.items() if jobs.drops(labels)]
     _send(cloud, f"{path}:acknowledge", over)
-    left = {ack: labels for ack, labels in found.items() if ack not in set(over)}
+    for ack in over:
+        del left[ack]
     _send(cloud, f"{path}:modifyAckDeadline", list(left), ackDeadlineSeconds=0)
+    if over:
+        _note(cloud, name, left)
+    return len(over)
+
+
+def _note(cloud: Cloud, name: str, left: Mapping[str, Mapping[str, str]]) -> None:
     rounds = sorted({each for labels in left.values() if (each := _round(labels))})
     look = Look(cloud.now(), [list(each) for each in rounds], len(left))
     cloud.write(name, json.dumps(asdict(look)), "application/json")
-    return len(over)
+
+
+def _parsed(data: bytes | None) -> Look | None:
+    """The last look; None for a note that is missing or damaged: machines may write there too."""
+    try:
+        values = json.loads(data or b"")
+        rounds = [[str(job), int(number)] for job, number in values["rounds"]]
+        return Look(float(values["at"]), rounds, int(values["left"]))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _is_due(jobs: _Jobs, last: Look, queue: QueueState, now: float) -> bool:
@@ -116,8 +134,11 @@ class _Jobs:
         self._done = cache(self._done_chunks)
 
     def _is_over(self, job: str, number: int) -> bool:
-        """Whether a round is cancelled, or its job has expired."""
-        return not rounds_of(self.objects, job) or is_cancelled(self.objects, job, number)
+        """Whether a round is cancelled, or its job has expired. A damaged job is a worker's to end."""
+        try:
+            return not rounds_of(self.objects, job) or is_cancelled(self.objects, job, number)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return False
 
     def _done_chunks(self, job: str, number: int) -> set[int]:
         names = self.objects.names(layout.of_round(job, number, "done"))
