@@ -242,7 +242,7 @@ class StackConfig(Model):
         max_length=10,
         description="File systems that the stack makes, by the name that `mounts` gives. Each is billed between jobs "
         "as well; docs/data.md compares them with the object store.",
-        examples=[{"shared": {"infrequent_after_days": 30}}],
+        examples=[{"shared": {"infrequent_after_days": 30}}, {"shared": {"tier": "basic_hdd", "zone": "a"}}],
     )
     access: Access = Field(
         default=Access(),
