@@ -107,7 +107,7 @@ def test_a_pipeline_of_another_file_is_not_made_twice(stacks):
         (["--team", "vision", "--env", "d ev"], 'tidemill:environment: "d ev"'),
         (["--team", "v" * 32, "--env", "production"], "tidemill:team: "),
         (["--team", "vision", "--env", "dev", "--cloud", "azure"], "'azure' is not one of 'aws', 'gcp'"),
-        (["--team", "vision", "--env", "dev", "--region", "oregon"], "aws:region: 'oregon' does not match"),
+        (["--team", "vision", "--env", "dev", "--region", "oregon"], 'aws:region: "oregon" is not allowed'),
         (["--env", "dev"], "Missing option '--team'"),
     ],
 )
