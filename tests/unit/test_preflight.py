@@ -194,10 +194,10 @@ def test_an_item_that_cannot_be_fetched_is_refused_with_its_place(tmp_path, uri,
     items = tmp_path / "list.txt"
     items.write_text(f"s3://raw/0.jpg\n{uri}\n")
     if says is None:
-        assert target.submit(["x", "{input}"], items, queue="cpu").spec.items_total == 2
+        assert target.submit(["cat", "{input}"], items, queue="cpu").spec.items_total == 2
         return
     with pytest.raises(CallerError, match=rf"list\.txt, line 2 is .*{says}"):
-        target.submit(["x", "{input}"], items, queue="cpu")
+        target.submit(["cat", "{input}"], items, queue="cpu")
     assert backend.arrays == []
 
 
