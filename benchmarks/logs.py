@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from moto import mock_aws
 from moto.logs.models import LogEvent, logs_backends
@@ -43,7 +44,7 @@ def main() -> None:
 def _search(patch: pytest.MonkeyPatch) -> None:
     emulate(patch)
     with mock_aws():
-        group = Group()
+        group = Group(boto3.Session("id", "key", region_name="us-west-2"))
         _fill()
         begun = time.monotonic()
         found = group.search(text="no such band")

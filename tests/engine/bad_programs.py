@@ -55,6 +55,7 @@ aws.iam.RolePolicy("pass", role=role.id, policy=document("iam:PassRole"))
 aws.s3.Bucket("open")
 aws.ecr.Repository("images")
 aws.kms.Key("key", description="never changes")
+aws.efs.FileSystem("open")
 aws.cloudwatch.LogGroup("lines")
 pulumi.ComponentResource("aws:iam/accessKey:AccessKey", "static", {"user": "ci"})
 """
@@ -99,6 +100,9 @@ topic = gcp.pubsub.Topic("work")
 gcp.pubsub.Subscription("work", topic=topic.id)
 gcp.storage.Bucket("open", location="us-central1")
 gcp.artifactregistry.Repository("images", repository_id="images", format="DOCKER", location="us-central1")
+gcp.filestore.Instance("open", tier="BASIC_HDD", location="us-central1-a",
+                       file_shares={"name": "share", "capacity_gb": 1024},
+                       networks=[{"network": "default", "modes": ["MODE_IPV4"]}])
 ring = gcp.kms.KeyRing("ring", location="us-central1")
 gcp.kms.CryptoKey("key", key_ring=ring.id)
 gcp.logging.ProjectBucketConfig("lines", project="p", bucket_id="lines", location="us-central1", retention_days=5000)
