@@ -213,7 +213,7 @@ def unstable() -> int:
 
 
 def random_facts(chance: random.Random, types: Sequence[machines.MachineType]) -> ShapeFacts:
-    """A shape of which anything may be unknown; many costs are equal."""
+    """A shape with anything unknown; many costs are equal."""
 
     def some(low: float, high: float) -> float | None:
         return round(chance.uniform(low, high), 1) if chance.random() < 0.6 else None

@@ -21,7 +21,7 @@ from tidemill import prices
 from tidemill.capacity import fleet_usd, machine_usd, most_machines
 
 UNKNOWN = "unknown"
-"""A sum of which nothing is known."""
+"""A sum without a known part."""
 
 _MARKETS = {"spot": "Spot", "on_demand": "On-Demand"}
 _MACHINES = " machines"

@@ -15,7 +15,7 @@ from tidemill.errors import CallerError
 
 
 def spot_scores(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each fleet of which the cloud says something; a login that may not ask gets none.
+    """A row for each fleet that the cloud says something about; a login that may not ask gets none.
 
     Args:
         document: Of `ops preview --json`.

@@ -157,7 +157,7 @@ def write(path: Path, before: str, after: str) -> None:
 
 
 def changed(path: Path) -> click.ClickException:
-    """Somebody else has written the file since it was read."""
+    """Another process has written the file since it was read."""
     return click.ClickException(f"{path.name} changed meanwhile. Try again.")
 
 

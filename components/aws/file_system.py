@@ -126,7 +126,7 @@ class AwsFileSystem(pulumi.ComponentResource):
         )
 
     def _policy(self, name: str, made: aws.efs.FileSystem, point: aws.efs.AccessPoint) -> aws.efs.FileSystemPolicy:
-        """Without a policy, EFS lets in whoever reaches a mount target. With this one, IAM must allow each client.
+        """Without a policy, EFS admits every client that reaches a mount target. With one, IAM must allow each client.
 
         Source: https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
         """

@@ -104,7 +104,7 @@ class AwsParts:
         return AwsNetwork(f"{name}-network", args, self._child)
 
     def _subnet_zones(self, parent: pulumi.Resource) -> list[str]:
-        """Zones of the machines' subnets; looked up in an existing network only if somebody needs them."""
+        """Zones of the machines' subnets; looked up in an existing network only if they are needed."""
         existing, shared = self._config.network.existing, self._shared_network
         given = shared.subnet_ids if shared else existing.subnet_ids if existing else None
         if given and (self._config.file_systems or any(each.machines.zones for each in self._config.queues.values())):

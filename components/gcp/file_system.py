@@ -73,7 +73,7 @@ class GcpFileSystem(pulumi.ComponentResource):
         export = gcp.filestore.InstanceFileSharesNfsExportOptionArgs(
             ip_ranges=[args.client_range],
             access_mode="READ_WRITE",
-            # Containers run as root, and files belong to whoever writes them.
+            # Containers run as root, and files belong to the user that writes them.
             squash_mode="NO_ROOT_SQUASH",
         )
         made = gcp.filestore.Instance(

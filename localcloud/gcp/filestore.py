@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def folder(state: Path, address: str, share: str) -> Path:
-    """The folder that represents a share. One of an instance that nobody made here is empty at first."""
+    """The folder that represents a share. That of an instance that was not made here is empty at first."""
     found = state / "filestore" / address / share.strip("/")
     found.mkdir(parents=True, exist_ok=True)
     return found

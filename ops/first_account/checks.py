@@ -217,7 +217,7 @@ CHECKS = (
     ),
     Check(
         BOTH,
-        "Jobs of two queues share a file system, and nobody else mounts it",
+        "Jobs of two queues share a file system, and no one else mounts it",
         "set tidemill:file_systems: {shared: {backup: true}}, on GCP {shared: {tier: basic_hdd, zone: a}}; mount it "
         "in two queues, in one with read_only; pulumi up; submit `date > /mnt/shared/a` to the first, then "
         "`cat /mnt/shared/a; touch /mnt/shared/b` to the second; then mount it from a machine of your own: on AWS with "

@@ -99,7 +99,7 @@ class AwsSource:
     # ---- calls --------------------------------------------------------------------------------------------------
 
     def _scores(self, asked: Question) -> Iterator[Call]:
-        """Sorted, so that an equal question is not a new configuration, of which an account may ask few per day."""
+        """Sorted, so that an equal question is not a new configuration: an account may ask few of them per day."""
         for home, regions in _together(asked.regions, self._region):
             wanted = {
                 "InstanceTypes": sorted(asked.types[:1000]),
@@ -153,7 +153,7 @@ class AwsSource:
         return rows
 
     def _offerings(self, asked: Question, region: str) -> Iterator[Call]:
-        """Of types of which the package's own table does not say where they are sold."""
+        """Of types whose regions the package's own table does not know."""
         types = sorted(each for each in asked.types[:MOST_TYPES] if prices.offering("aws", region, each) is None)
 
         def fetch() -> list[Any]:

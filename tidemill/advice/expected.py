@@ -35,7 +35,7 @@ def paid_hours(
     A segment of length s needs (exp(s / M) - 1) * M * exp(R / M) hours, where M is the mean time between reclaims and R
     the time of a restart, which a reclaim may end too.
     Source: M. Bougeret et al., Checkpointing strategies for parallel jobs, SC 2011, proposition 1, without downtime,
-    which nobody pays for.
+    which costs nothing.
 
     Args:
         hours: The work itself, without saves.

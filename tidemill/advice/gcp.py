@@ -41,7 +41,7 @@ MOST_HISTORIES = 10
 """Calls for history of a question, of all its regions: each is about one machine type."""
 MINUTES, HOUR = 600.0, 3600.0
 _PAUSES = (0.5,)
-"""Seconds before the only retry: somebody waits for the answer."""
+"""Seconds before the only retry: a person waits for the answer."""
 
 
 class ComputeCalls(Protocol):

@@ -15,7 +15,7 @@ MOST_TYPES = 40
 
 
 def question_of(found: Sequence[MachineShape], need: Need, one_zone: bool) -> Question:
-    """What a cloud is asked about its shapes on Spot, of which there is at least one.
+    """What a cloud is asked about its shapes on Spot; there is at least one.
 
     It follows from the tables alone, not from what is known of own jobs or was said before: AWS limits how many
     different questions it scores in a day, and a repeated one must be the same.

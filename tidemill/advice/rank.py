@@ -14,7 +14,7 @@ from tidemill.advice.sources import Range
 
 MILLION = 1_000_000
 SAVE_SECONDS = 60.0
-"""What saving the state is taken to last, where nobody says."""
+"""How long a save is assumed to take if the caller does not say."""
 RESTART_SECONDS = 180.0
 """What a new machine is taken to need until it goes on with the work: its start, the worker's, and the state's."""
 

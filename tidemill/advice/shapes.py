@@ -70,7 +70,7 @@ class MachineShape:
 
     @property
     def key(self) -> tuple[str, str, str, str, int, str]:
-        """What tells it from every other shape, and orders shapes of which nothing else is known."""
+        """What tells it from every other shape, and orders shapes when nothing else is known."""
         return (self.cloud, self.region, self.zone or "", self.type, self.count, self.market)
 
 

@@ -179,7 +179,7 @@ class CpuQuota(Figure):
 
 @dataclass(frozen=True)
 class Gap:
-    """A call of which the answer has nothing, or only what is older than it should be.
+    """A call without an answer, or with an older one than it should have.
 
     Attributes:
         source: The call.

@@ -60,7 +60,7 @@ def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers:
 def publish(descriptor: Descriptor) -> Store:
     """Write the descriptor into its store, so that every command works with its URI. Returns the store.
 
-    A new store tells git to leave it alone: it may be in somebody's checkout.
+    A new store tells git to leave it alone: it may be in a user's checkout.
     """
     store = Store.open(descriptor.store)
     data = descriptor.model_dump_json(indent=2).encode()
