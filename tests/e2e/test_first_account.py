@@ -6,11 +6,21 @@ from tests.e2e.team import Team
 from tests.harness import typed
 
 SECONDS = 250
+IN_THE_PROJECT = """
+import sys
+from pathlib import Path
+from ops import project
+project.ROOT, project.STACKS = Path.cwd(), Path.cwd() / "stacks"
+from ops.__main__ import main
+main(sys.argv[1:])
+"""
+"""As `python -m ops`, on the stack file that the team was brought up from."""
 
 
 def test_localcloud_answers_as_expected(team: Team) -> None:
-    words = ("-m", "ops", "first-account", "--stack", "demo-aws")
-    code, said = typed(*words, cwd=ROOT, env=team.project.env, timeout=SECONDS)
+    words = ("-c", IN_THE_PROJECT, "first-account", "--stack", "demo-aws")
+    env = {**team.project.env, "PYTHONPATH": str(ROOT)}
+    code, said = typed(*words, cwd=team.project.folder, env=env, timeout=SECONDS)
     assert code == 0, said
     verdicts = [line.split(maxsplit=1)[1] for line in said.splitlines()]
     wanted = ["ok" if check.probe else "by hand" for check in CHECKS if "aws" in check.clouds]
