@@ -30,6 +30,8 @@ WORKERS = 2
 RUNS = 3
 OVER_S5CMD = 1.6
 """Upper limit: fetching, running and uploading with every outcome recorded, relative to copying down and up."""
+OVER_BY_HAND = 1.3
+"""Upper limit, relative to a script that does the same: s5cmd alone starts no process per item."""
 AWS_ITEMS = 20
 """Items that the AWS CLI copies: it takes most of a second for each."""
 WORK_ITEMS = 400
@@ -51,6 +53,8 @@ def main() -> None:
         print(f"{'tool':<44} {'seconds':>8}  keeps")
         peer = best(lambda: copied(folder, env))
         row("s5cmd cp, down and up", peer, "nothing")
+        script = best(lambda: by_hand(folder, env))
+        row(f"s5cmd down, xargs -P{WORKERS} cp, s5cmd up", script, "nothing")
         ours = best(lambda: staged(folder, env, ITEMS, "cp", "{input}", "{output}/"))
         assert len(outcomes(folder)) == ITEMS
         row("tidemill run -- cp {input} {output}/", ours, "every outcome")
@@ -60,6 +64,7 @@ def main() -> None:
         else:
             print("awscli could not be installed")
         figure("staged-over-s5cmd", ours / peer, "x", OVER_S5CMD)
+        figure("staged-over-s5cmd-and-cp", ours / script, "x", OVER_BY_HAND)
         overlapped(folder, server, env)
 
 
@@ -74,17 +79,33 @@ def write_items(folder: Path, env: Mapping[str, str]) -> None:
 
 def copied(folder: Path, env: Mapping[str, str]) -> None:
     """Copy the objects down, and up under other names. Nothing is removed: see `transfer_up.put_aside`."""
-    down = Path(tempfile.mkdtemp(prefix="s5cmd-", dir=folder))
+    down = fresh(folder, "s5cmd")
     run([str(s5cmd()), "cp", f"s3://{BUCKET}/in/*", f"{down}/"], folder, env)
     run([str(s5cmd()), "cp", f"{down}/", f"s3://{BUCKET}/{down.name}/"], folder, env)
 
 
+def by_hand(folder: Path, env: Mapping[str, str]) -> None:
+    """The same with a process per item between the copies."""
+    down, up = fresh(folder, "down"), fresh(folder, "up")
+    run([str(s5cmd()), "cp", f"s3://{BUCKET}/in/*", f"{down}/"], folder, env)
+    names = "".join(f"{down}/{n:05d}.bin\n" for n in range(ITEMS)).encode()
+    run(["xargs", f"-P{WORKERS}", "-I{}", "cp", "{}", f"{up}/"], folder, env, names)
+    run([str(s5cmd()), "cp", f"{up}/", f"s3://{BUCKET}/{up.name}/"], folder, env)
+
+
 def staged(folder: Path, env: Mapping[str, str], items: int, *command: str) -> None:
-    """Run a job on some of the objects."""
-    shutil.rmtree(folder / "store", ignore_errors=True)
+    """Run a job on some of the objects, with a store and outputs of its own: nothing is removed here either."""
+    store = fresh(folder, "store")
     (folder / "items.txt").write_text("".join(f"s3://{BUCKET}/in/{n:05d}.bin\n" for n in range(items)))
-    options = ["--workers", str(WORKERS), "--store", f"file://{folder}/store", "--items", "items.txt"]
-    run([str(BIN / "tidemill"), "run", *options, "--output", f"s3://{BUCKET}/out", "--", *command], folder, env)
+    options = ["--workers", str(WORKERS), "--store", f"file://{store}", "--items", "items.txt"]
+    run(
+        [str(BIN / "tidemill"), "run", *options, "--output", f"s3://{BUCKET}/{store.name}", "--", *command], folder, env
+    )
+
+
+def fresh(folder: Path, name: str) -> Path:
+    """Make a folder of a new name."""
+    return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder))
 
 
 def by_aws(folder: Path, env: Mapping[str, str], aws: Path) -> float:
@@ -124,8 +145,9 @@ def delayed(port: int) -> Iterator[int]:
 
 
 def outcomes(folder: Path) -> list[dict[str, Any]]:
-    """Return the outcomes of the job that ran last, all of which succeeded."""
-    pipeline = Pipeline.load(f"file://{folder}/store/pipeline.json")
+    """Return the outcomes of the job that ran last; all of them have succeeded."""
+    store = max(folder.glob("store-*"), key=lambda path: path.stat().st_mtime)
+    pipeline = Pipeline.load(f"file://{store}/pipeline.json")
     found = [asdict(outcome) for outcome in pipeline.job(pipeline.jobs(1)[0].job).results()]
     assert all(outcome["status"] == "succeeded" and outcome["output"] for outcome in found)
     return found
