@@ -19,6 +19,7 @@ from unittest.mock import patch
 from localcloud.cloud import Cloud
 from tests.engine.inventory import client
 from tests.harness import Project
+from tidemill import layout
 from tidemill.backends.gcp.logs import Reads
 from tidemill.cli import main
 from tidemill.client import Pipeline, Status
@@ -96,6 +97,12 @@ class Member:
     def status(self, job: str) -> dict[str, Any]:
         """The status from the CLI; `look` is cheaper for frequent checks."""
         return json.loads(self.tidemill("status", job, "--json", ok=(0, 1)))
+
+    def refusals(self, job: str) -> list[str]:
+        """Why receivers have not taken the message of a job's end."""
+        with self._login():
+            store = self._pipeline.store
+            return [store.get(name).decode() for name in store.list(layout.told(job)) if name.endswith(".failed")]
 
     def results(self, job: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.tidemill("results", job, "--json").splitlines()]

@@ -25,8 +25,12 @@ def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path)
         children = team.cloud.control("batch/children")["children"]
         return not [child for child in children if child["status"] in ("RUNNABLE", "STARTING", "RUNNING")]
 
-    # Nobody has asked for the status, so it was a worker.
-    [message] = await_that(lambda: received(team, channel), "the end is told")
+    def told() -> list[dict[str, Any]]:
+        assert not (refused := team.refusals(job)), refused
+        return received(team, channel)
+
+    # No one has asked for the status, so it was a worker.
+    [message] = await_that(told, "the end is told")
     assert message["Subject"] == f"{job} was cancelled"
     assert message["Message"].startswith(f"{job} was cancelled at its cost limit: ")
     assert message["MessageAttributes"]["id"]["Value"] == f"{job}/r0"

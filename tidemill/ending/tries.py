@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from tidemill.ending.gate import UntoldError
 
-PAUSES = (1.0, 3.0)
+PAUSES = (1.0, 3.0, 10.0)
 """Seconds before each further try."""
 TRY_SECONDS = 5.0
 """The limit of one try."""
-ENOUGH_SECONDS = 8.0
-"""No further try begins so long after the first: a receiver that hangs gets two of them."""
+ENOUGH_SECONDS = 12.0
+"""No further try is planned so long after the first: a receiver that hangs gets three of them."""
 
 
 def persist(attempt: Callable[[], tuple[str, bool]]) -> None:

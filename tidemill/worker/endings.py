@@ -26,7 +26,7 @@ from tidemill.worker.stop import Stop
 LOOK_SECONDS = 2.0
 """Between two looks whether another teller's message has arrived."""
 LEAVE_SECONDS = TELLER_SECONDS + 20.0
-"""How long a worker that has nothing else to do waits for a message that is on its way. A teller needs ten seconds at
+"""How long a worker that has nothing else to do waits for a message that is on its way. A teller needs half a minute at
 most, but a dead one's place is taken later."""
 STOPPED_SECONDS = 1.0
 """How long after its notice a worker waits."""
