@@ -10,7 +10,6 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from components import machines
 from components.config import Queue
 from tidemill import capacity, prices
 from tidemill.advice.shapes import type_name
@@ -158,11 +157,8 @@ class Book:
         return self._use(price.spot) if price and price.spot else None
 
     def _on_demand(self, machine: MachineType) -> float | None:
-        price = prices.machine(self.cloud, self.region, machine.type, gpus=machine.gpus)
-        if price is None or price.on_demand is None:
-            return None
-        self._use(price)
-        return price.on_demand
+        price = prices.on_demand(self.cloud, self.region, machine.type, gpus=machine.gpus)
+        return self._use(price).usd if price else None
 
     def _reclaimed(self, types: Iterable[MachineType]) -> Span | None:
         """On AWS machines of a month, by the published bucket; on GCP machines that stopped, by the last days' mean."""
@@ -189,8 +185,3 @@ class Book:
 def _span(values: Iterable[float]) -> Span | None:
     found = list(values)
     return Span(min(found), max(found)) if found else None
-
-
-def known_families(cloud: str) -> list[str]:
-    """The families that a stack may name."""
-    return [*machines.families(cloud)]
