@@ -14,8 +14,10 @@ import datetime
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
+
+from tidemill.backends.gcp.session import GoogleSession
 
 Refusal = Callable[[str, str], Exception | None]
 
@@ -112,7 +114,7 @@ class SlowClient:
         return {"Quota": {"Value": 640.0}}
 
 
-class SlowGoogle(_Slow):
+class SlowGoogle(_Slow, GoogleSession):
     """In the place of a `GoogleSession`."""
 
     def call(
@@ -124,7 +126,7 @@ class SlowGoogle(_Slow):
         *,
         action: str,
         busy: bool = False,
-        pauses: Sequence[float] = (),
+        **_: Any,
     ) -> dict[str, Any]:
         region = path.split("/")[-3]
         assert (api, method, busy) == ("compute", "POST", True)

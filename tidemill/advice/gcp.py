@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tidemill import machines, prices
 from tidemill.advice.asking import SECONDS, Call, Reply, ask_all, distinct
@@ -44,24 +44,6 @@ _PAUSES = (0.5,)
 """Seconds before the only retry: a person waits for the answer."""
 
 
-class ComputeCalls(Protocol):
-    """What is needed of `GoogleSession`."""
-
-    def call(
-        self,
-        api: str,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None = None,
-        *,
-        action: str,
-        busy: bool = False,
-        pauses: Sequence[float] = (),
-    ) -> dict[str, Any]:
-        """Make a call; see `GoogleSession.call`."""
-        ...
-
-
 class GcpSource:
     """Asks GCP with the caller's own login.
 
@@ -73,7 +55,12 @@ class GcpSource:
     """
 
     def __init__(
-        self, project: str, session: ComputeCalls | None = None, *, cache: Cache | None = None, seconds: float = SECONDS
+        self,
+        project: str,
+        session: GoogleSession | None = None,
+        *,
+        cache: Cache | None = None,
+        seconds: float = SECONDS,
     ) -> None:
         self._project, self._session = project, session or GoogleSession(project)
         self._cache, self._seconds = cache or Cache(), seconds
