@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tidemill.folders import cache_folder
+from tidemill.folders import cache_folder, replace_file
 
 KEPT_SECONDS = 7 * 86_400
 """After that a file is deleted."""
@@ -52,7 +50,7 @@ class Cache:
         with suppress(OSError, RuntimeError):
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _replace(path, json.dumps({"format": _FORMAT, "at": now, "data": data}))
+            replace_file(path, json.dumps({"format": _FORMAT, "at": now, "data": data}).encode())
             self._clean(path.parent, now)
         return now
 
@@ -65,15 +63,3 @@ class Cache:
             with suppress(OSError):
                 if now - path.stat().st_mtime > KEPT_SECONDS:
                     path.unlink()
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import click
 
 from tidemill.errors import CallerError
+from tidemill.folders import replace_file
 
 FILE = "contexts.json"
 
@@ -73,9 +72,7 @@ def write(contexts: Contexts) -> None:
     target = path()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=FILE, delete=False) as file:
-            file.write(json.dumps(asdict(contexts), indent=2) + "\n")
-        os.replace(file.name, target)
+        replace_file(target, (json.dumps(asdict(contexts), indent=2) + "\n").encode())
     except OSError as error:
         raise CallerError(f"{target} cannot be written: {error.strerror}.", "Use TIDEMILL_PIPELINE instead.") from None
 
