@@ -168,7 +168,8 @@ def test_a_record_says_where_its_chunk_ran_and_what_its_slots_waited_for(tmp_pat
     }
     assert digest["fetch"] >= 0.05 * 2
     assert digest["upload"] >= 0.02 * 2
-    assert digest["held"] >= digest["fetch"] + digest["upload"]
+    # Each figure is rounded to a millisecond.
+    assert digest["held"] >= digest["fetch"] + digest["upload"] - 0.002
     assert digest["tries"] == [2, 0, 0]
 
 
