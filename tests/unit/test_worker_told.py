@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from tidemill.ending.message import Message
 from tidemill.store import Store
 from tidemill.worker import endings
 from tidemill.worker.stop import Stop, StopReason
+
+SLOW_SECONDS = 1.3
+"""As long as a busy service takes for an answer."""
 
 
 class Topic:
@@ -62,7 +66,7 @@ def dies_while_it_tells(serve: Any, source: Source, topic: Topic, code: WorkerEx
 
     def notice() -> None:
         topic.asked.wait(20)
-        stop.set(StopReason.NOTICE)
+        stop.set(StopReason.NOTICE, left=endings.LAST_SECONDS + 0.2)
 
     thread = threading.Thread(target=notice)
     thread.start()
@@ -128,3 +132,37 @@ def test_a_receiver_that_refuses_keeps_no_chunk(store, serve):  # noqa: F811
     assert serve(Array(lease), publish=refuse).run() is WorkerExit.DONE
     assert lease.ended == ["ack"]
     assert store.exists(f"{layout.told_claim(job.spec.job, 0, 0)}.failed")
+
+
+@pytest.mark.parametrize("reason", [StopReason.NOTICE, StopReason.SIGNAL])
+def test_a_message_on_its_way_has_the_time_that_the_machine_has(store, serve, topic, reason):  # noqa: F811
+    job = to_tell(store)
+    lease, stop = Lease(job), Stop()
+
+    def stopped() -> None:
+        topic.asked.wait(20)
+        stop.set(reason)
+        time.sleep(SLOW_SECONDS)
+        topic.goes.set()
+
+    thread = threading.Thread(target=stopped)
+    thread.start()
+    serve(Array(lease), stop=stop, publish=topic.publish).run()
+    thread.join(20)
+    assert lease.ended == ["ack"]
+    assert store.exists(layout.told_sent(job.spec.job, 0))
+
+
+def test_the_worker_that_finds_its_job_cancelled_waits_for_its_message(store, serve, topic):  # noqa: F811
+    """Otherwise another worker would take it for dead, and tell once more."""
+    job = to_tell(store)
+    job.ledger.cancel()
+
+    def slow() -> None:
+        topic.asked.wait(20)
+        time.sleep(SLOW_SECONDS)
+        topic.goes.set()
+
+    threading.Thread(target=slow).start()
+    assert serve(Array(Lease(job)), publish=topic.publish).run() is WorkerExit.STOPPED
+    assert store.exists(layout.told_sent(job.spec.job, 0))

@@ -7,6 +7,7 @@ finds the chunk done and tells.
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -28,8 +29,8 @@ LOOK_SECONDS = 2.0
 LEAVE_SECONDS = TELLER_SECONDS + 20.0
 """How long a worker that has nothing else to do waits for a message that is on its way. A teller needs half a minute at
 most, but a dead one's place is taken later."""
-STOPPED_SECONDS = 1.0
-"""How long after its notice a worker waits."""
+LAST_SECONDS = 3.0
+"""What a worker leaves of the time that its machine or container still has."""
 JOIN_SECONDS = 0.05
 Publish = Callable[[str, Message], None]
 """Sends a message to a topic within bounds, or raises `UntoldError`."""
@@ -72,12 +73,12 @@ class Endings:
             self._later(lambda: self._tell(Ledger(self._store, job).spec()))
 
     def close(self, stop: Stop) -> None:
-        """Wait for what is to be told, within bounds; a worker whose machine goes has no time for it."""
+        """Wait for what is to be told, as long as the machine lasts: a message without its record is sent again."""
         if self._thread is None:
             return
         self._wanted.put(None)
         until = time.monotonic() + LEAVE_SECONDS
-        while time.monotonic() < (stop.at + STOPPED_SECONDS if stop.raised else until) and self._thread.is_alive():
+        while self._thread.is_alive() and time.monotonic() < min(until, _ends_at(stop)):
             self._thread.join(JOIN_SECONDS)
 
     def _later(self, tell: Callable[[], None]) -> None:
@@ -119,6 +120,10 @@ class Endings:
 
             return Webhook(self._store).send
         return lambda message: self._publish(topic, message)
+
+
+def _ends_at(stop: Stop) -> float:
+    return stop.ends_at - LAST_SECONDS if stop.raised else math.inf
 
 
 def may_be_last(ledger: Ledger, round_: Round, chunk: int) -> bool:
