@@ -29,7 +29,7 @@ GOOGLE = ("GOOGLE_", "CLOUDSDK_", "GCE_METADATA_", "GCLOUD_PROJECT", "PUBSUB_EMU
 GOOGLE_APIS = ["pubsub", "logging", "monitoring", "compute", "storage", "iam", "artifactregistry", "cloudfunctions",
                "cloudscheduler", "cloudresourcemanager", "serviceusage", "secretmanager", "cloudkms", "bigquery",
                "run", "billingbudgets", "file"]  # fmt: skip
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 spawn: Callable[..., Any] = subprocess.Popen
 """Starts a daemon. Tests fork it from a process that has imported its packages."""
 
@@ -210,7 +210,7 @@ class Localcloud:
             f"{self.url}/_localcloud/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=300) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             raise CloudError(f"{path}: {error.code} {error.read().decode(errors='replace')}") from None

@@ -20,7 +20,7 @@ from ops.processes import end_session
 from ops.project import ROOT, copy_project, policy_options
 from tests.warm import python, warmed
 
-TIMEOUT_SECONDS = 180
+TIMEOUT_SECONDS = 600
 CLOUDS = ("aws:", "gcp:")
 _CIPHERTEXT = "4dabf18193072939515e22adb298388d"
 """The engine's mark of a secret in a state."""
@@ -343,7 +343,9 @@ class Project:
             end_session(process)
 
 
-def typed(*command: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 240) -> tuple[int, str]:
+def typed(
+    *command: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = TIMEOUT_SECONDS
+) -> tuple[int, str]:
     """Run Python with arguments as typed in a shell. Returns the exit code and the output; no child outlives it."""
     process = subprocess.Popen(
         [python(), *command],

@@ -27,7 +27,7 @@ MANIFESTS = ", ".join(
     f"application/vnd.{kind}+json"
     for kind in ("oci.image.manifest.v1", "oci.image.index.v1", "docker.distribution.manifest.v2")
 )
-SECONDS = 120
+SECONDS = START_SECONDS = 120
 
 
 class PullError(Exception):
@@ -132,7 +132,7 @@ class Registry:
         (self._folder / "blobs").mkdir(exist_ok=True)
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        end = time.monotonic() + 10
+        end = time.monotonic() + START_SECONDS
         while not (found := re.search(r"serving on port (\d+)", log.read_text())):
             if self._process.poll() is not None or time.monotonic() > end:
                 raise OSError(f"the registry did not start: {log.read_text()}")

@@ -15,6 +15,7 @@ from typing import Any
 Json = dict[str, Any]
 
 HERE = Path(__file__).parent
+HOLDER_SECONDS = 120
 PYTHON = [sys.executable, "-I", "-S"]
 SYSTEM = ["usr", "bin", "sbin", "lib", "lib32", "lib64"]
 """Folders of this machine that an emulated machine has too, read-only."""
@@ -69,7 +70,7 @@ class Holder:
             self.process = subprocess.Popen(command, stdin=theirs.fileno(), stderr=subprocess.PIPE, env={}, cwd="/")
         self._channel = ours
         self.sockets: list[socket.socket] = []
-        ours.settimeout(10)
+        ours.settimeout(HOLDER_SECONDS)
         _, descriptors, _, _ = socket.recv_fds(ours, 16, len(addresses))
         if len(descriptors) != len(addresses):
             problem = (self.process.stderr.read() if self.process.stderr else b"").decode().strip().splitlines()

@@ -2,10 +2,9 @@
 
 from ops.first_account.checks import CHECKS
 from ops.project import ROOT
-from tests.e2e.team import Team
+from tests.e2e.team import TIMEOUT_SECONDS, Team
 from tests.harness import typed
 
-SECONDS = 250
 IN_THE_PROJECT = """
 import sys
 from pathlib import Path
@@ -20,7 +19,7 @@ main(sys.argv[1:])
 def test_localcloud_answers_as_expected(team: Team) -> None:
     words = ("-c", IN_THE_PROJECT, "first-account", "--stack", "demo-aws")
     env = {**team.project.env, "PYTHONPATH": str(ROOT)}
-    code, said = typed(*words, cwd=team.project.folder, env=env, timeout=SECONDS)
+    code, said = typed(*words, cwd=team.project.folder, env=env, timeout=TIMEOUT_SECONDS)
     assert code == 0, said
     verdicts = [line.split(maxsplit=1)[1] for line in said.splitlines()]
     wanted = ["ok" if check.probe else "by hand" for check in CHECKS if "aws" in check.clouds]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.cloud import GcpCloud, descendants
-from tests.e2e.gcp import LONG, TIME_FACTOR, GcpTeam, change, gcp_team_up
+from tests.e2e.gcp import TIME_FACTOR, GcpTeam, change, gcp_team_up
 from tests.e2e.team import await_that
 from worker_image.oci import Layout
 from worker_image.tools import architecture, crane
@@ -32,13 +32,13 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
 
 
 def test_a_frozen_machine_is_removed_and_its_work_runs_elsewhere(team: GcpTeam, tmp_path: Path) -> None:
-    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    await_that(team.at_rest, "no machine is there or wanted")
     items, _ = team.put_items("frozen", 2, tmp_path)
     job = team.submit("frozen", items, "sh", "-c", "sleep 5; : > $TIDEMILL_OUTPUT/x", chunk_size=2)
     name = team.busy_machine()
     bucket = team.project.descriptor()["store"].removeprefix("gs://")
     alive = f"storage/v1/b/{bucket}/o?prefix=fleet/alive/{name}"
-    await_that(lambda: team.google.call("storage", "GET", alive).get("items"), "it has said that it is alive", LONG)
+    await_that(lambda: team.google.call("storage", "GET", alive).get("items"), "it has said that it is alive")
     (vm,) = [each for each in team.machines()["instances"] if each["name"] == name]
     for pid in [each for container in vm["containers"].values() for each in [container, *descendants(container)]]:
         os.kill(pid, signal.SIGSTOP)
@@ -49,7 +49,7 @@ def test_a_frozen_machine_is_removed_and_its_work_runs_elsewhere(team: GcpTeam, 
 
 def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, tmp_path: Path) -> None:
     """A submit refuses an image that is not there, so this one is deleted after the submit."""
-    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    await_that(team.at_rest, "no machine is there or wanted")
     good = team.project.descriptor()["queues"]["cpu"]["images"]["default"]["ref"]
     host, _, repository = team.project.outputs()["registry_url"].partition("/")
     pushed = push_an_image(team, tmp_path, f"{repository}/short-lived")
@@ -60,12 +60,12 @@ def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, 
         job = team.submit("deleted", items, "true")
         subprocess.run([str(crane()), "delete", "--insecure", pushed], check=True, timeout=60, capture_output=True)
         team.cloud.control("compute/stockout", limit=None)
-        errors = await_that(lambda: team.look(job, fleet=True).fleet_errors, "a machine tells what went wrong", LONG)
+        errors = await_that(lambda: team.look(job, fleet=True).fleet_errors, "a machine tells what went wrong")
         assert "manifest unknown" in str(errors)
         team.tidemill("cancel", job)
         # No worker starts, so only the reconciler can drop the cancelled chunk. Until then each machine that powers
         # off is followed by another.
-        await_that(team.at_rest, "the chunk is dropped and the machines are gone", LONG)
+        await_that(team.at_rest, "the chunk is dropped and the machines are gone")
     finally:
         change(team.project, {"images": {"default": good}})
 
@@ -82,7 +82,7 @@ def push_an_image(team: GcpTeam, folder: Path, repository: str) -> str:
 
 
 def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: GcpTeam, tmp_path: Path) -> None:
-    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    await_that(team.at_rest, "no machine is there or wanted")
     assert mode_of_the_rung(team) == "OFF"
     team.cloud.control("compute/stockout", limit=1, market="spot")
     items, _ = team.put_items("dry", 100, tmp_path)
@@ -92,7 +92,7 @@ def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: Gc
         found = team.machines()["instances"]
         return {vm["name"] for vm in found if not vm["spot"] and vm["containers"]}
 
-    working = await_that(at_work, "a machine of the second rung works", LONG)
+    working = await_that(at_work, "a machine of the second rung works")
     # Without the reconciler closing the rung or removing stopped machines, only `up` could touch it.
     team.cloud.control("scheduler/pause", paused=True)
     assert team.project.up("--expect-no-changes").ok().plan == []
@@ -105,8 +105,8 @@ def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: Gc
     assert sorted(outcome["index"] for outcome in outcomes) == list(range(100))
     assert {(outcome["status"], outcome["attempts"]) for outcome in outcomes} == {("succeeded", 1)}
     assert team.status(job)["reclaims"] == 0
-    await_that(team.at_rest, "no machine is there or wanted", LONG)
-    await_that(lambda: mode_of_the_rung(team) == "OFF", "the rung is closed", LONG)
+    await_that(team.at_rest, "no machine is there or wanted")
+    await_that(lambda: mode_of_the_rung(team) == "OFF", "the rung is closed")
 
 
 def mode_of_the_rung(team: GcpTeam) -> str:

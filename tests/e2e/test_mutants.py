@@ -16,7 +16,7 @@ import pytest
 
 from localcloud.aws.batch.core import Settings
 from localcloud.cloud import Cloud
-from tests.e2e.team import Team, await_that, client, team_up
+from tests.e2e.team import TIMEOUT_SECONDS, Team, await_that, client, team_up
 from tests.stored import write_manifest, write_round, write_spec
 from tidemill import layout
 from tidemill.job import Item, build_spec
@@ -147,7 +147,7 @@ def run_worker(cloud: Cloud, store: Store, name: str, module: str, folder: Path)
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr

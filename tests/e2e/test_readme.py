@@ -18,6 +18,7 @@ from localcloud.cloud import Cloud, GcpCloud
 from ops.processes import end_session
 from ops.project import ROOT, copy_project
 from tests.e2e.gcp import TIME_FACTOR, Objects
+from tests.e2e.team import TIMEOUT_SECONDS
 from tests.engine.google import Google
 from tests.engine.inventory import client, inventory
 from tests.warm import warmed
@@ -65,7 +66,7 @@ def type_in(commands: str, folder: Path, env: dict[str, str]) -> str:
             start_new_session=True,
         )
         try:
-            code = process.wait(280)
+            code = process.wait(TIMEOUT_SECONDS)
         finally:
             end_session(process)
     text = shown.read_text(errors="replace")

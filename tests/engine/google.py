@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from localcloud.cloud import GcpCloud
 
-_TIMEOUT_SECONDS = 30
+_TIMEOUT_SECONDS = 120
 _SETTINGS = ("/cmekSettings", "/serviceAccount")
 """What a project has as soon as anyone asks for it."""
 

@@ -35,7 +35,7 @@ METADATA, CREDENTIALS = ("169.254.169.254", 80), ("169.254.170.2", 80)
 Address = tuple[str, int]
 NOTICE, HINT = "/var/lib/tidemill/worker/notice", "/var/lib/tidemill/worker/rebalance"
 """The files in which our host service records Spot's notice and rebalance recommendation for containers."""
-USER_DATA_SECONDS = 60
+USER_DATA_SECONDS = 300
 SCRIPTS = ("text/x-shellscript", "text/cloud-boothook")
 ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
 DOUBLED = (

@@ -20,7 +20,7 @@ from typing import Any
 from localcloud.gcp.compute.metadata import Metadata
 from localcloud.gcp.wire import Response, ServedApi, listen
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 class BuildError(Exception):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 LOOK_SECONDS = 0.2
-LONGEST_SECONDS = 90.0
+LONGEST_SECONDS = 330.0
 UTC_NAMES = {"", "UTC", "Etc/UTC", "Etc/GMT", "GMT"}
 CODES = {401: 16, 403: 7, 404: 5, 429: 8, 500: 13, 503: 14, 504: 4}
 """google.rpc.Code of an answer's status."""
