@@ -21,8 +21,8 @@ HERE = Path(__file__).parent
 
 
 def cache() -> Path:
-    """Return the folder of the built engine, which depends on its version."""
-    return go_build.cache() / "engine" / VERSION
+    """Return the folder of the built engine, which depends on its version and on the modules that it is built from."""
+    return go_build.cache() / "engine" / f"{VERSION}-{go_build.key(HERE)}"
 
 
 def on_path() -> Path | None:
@@ -66,9 +66,7 @@ def _build(binaries: Path) -> None:
     if go is None:
         raise EngineError(f"{PULUMI} is built with Go, which is not on PATH: https://go.dev/dl.")
     source = cache() / "src"
-    source.mkdir(parents=True, exist_ok=True)
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(HERE / name, source / name)
+    shutil.copytree(HERE, source, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True)
     environment = {**os.environ, "GOBIN": str(binaries), **go_build.READ_ONLY}
     stamp = f"-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={VERSION}"
     # the executor comes first: it only needs the modules, and a proxy that refuses shows at once

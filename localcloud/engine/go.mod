@@ -4,6 +4,11 @@ go 1.25.11
 
 replace github.com/atotto/clipboard => github.com/tgummerer/clipboard v0.0.0-20241001131231-d02d263e614e
 
+replace github.com/nbutton23/zxcvbn-go => ./zxcvbn
+
+// Go takes a folder for one module only, unless its path is written in another way.
+replace github.com/ccojocar/zxcvbn-go => ./zxcvbn/.
+
 tool github.com/pulumi/pulumi/pkg/v3/cmd/pulumi
 
 require (

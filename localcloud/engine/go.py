@@ -28,6 +28,12 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
 
 
+def key(sources: Path) -> str:
+    """Return what tells a version of a module's sources, and of the modules in its folders, from others."""
+    files = sorted(path for pattern in ("*.go", "go.mod", "go.sum") for path in sources.rglob(pattern))
+    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()[:16]
+
+
 def build(name: str, sources: Path, takes: str, packages: Sequence[str] = (".",)) -> Path:
     """Build packages of a module, unless this version of its sources is already built.
 
@@ -43,9 +49,7 @@ def build(name: str, sources: Path, takes: str, packages: Sequence[str] = (".",)
     Raises:
         EngineError: Go is missing, or the module proxy refused or failed.
     """
-    files = sorted([*sources.glob("*.go"), sources / "go.mod", sources / "go.sum"])
-    key = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()[:16]
-    folder = cache() / name.lower().replace("/", "") / key
+    folder = cache() / name.lower().replace("/", "") / key(sources)
     done = folder / "bin"
     if done.exists():
         return done

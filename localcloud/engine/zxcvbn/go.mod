@@ -1,0 +1,3 @@
+module tidemill.dev/zxcvbn
+
+go 1.25
