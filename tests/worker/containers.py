@@ -65,7 +65,7 @@ class Team:
         for worker in self.workers:
             if worker.poll() is None:
                 worker.kill()
-            worker.wait(timeout=10)
+            worker.wait(timeout=60)
 
 
 @dataclass

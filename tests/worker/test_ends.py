@@ -211,8 +211,12 @@ class TestTwice:
         assert log.read_text().split() == ["ran"]
 
     def test_two_workers_on_one_chunk_make_one_record(self, team):
-        job = team.job(["a", "b"], sh("sleep 0.5; echo $$ > {output}/pid; test {index} -eq 0"))
+        gate, up = team.root / "gate", team.root / "up"
+        waits = f"echo $$ >> {up}; until test -e {gate}; do sleep 0.05; done"
+        job = team.job(["a", "b"], sh(f"{waits}; echo $$ > {{output}}/pid; test {{index}} -eq 0"))
         workers = [job.start(), job.start(delivery=2)]
+        until(lambda: up.exists() and len(up.read_text().split()) == 2, "the first item of both")
+        gate.touch()
         ended = [ran(worker) for worker in workers]
         assert [worker.code for worker in ended] == [WorkerExit.DONE] * 2
         won = [len(worker.messages(message="chunk committed")) for worker in ended]

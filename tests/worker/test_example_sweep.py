@@ -24,7 +24,7 @@ def commands():
 
 def test_the_sweep_runs_as_its_readme_says_and_resumes(here: Here):
     shutil.copytree(EXAMPLE, here.folder / "examples" / "sweep", ignore=shutil.ignore_patterns("__pycache__"))
-    small = {"epochs=100": "epochs=12", "4s": "1.5s"}
+    small = {"epochs=100": "epochs=12", "4s": "3s"}
     train, metrics, fetch = ([small.get(word, word) for word in words] for words in commands())
     trained = here.type(*train)
     assert trained.returncode == 0, trained.stderr

@@ -57,7 +57,7 @@ def mixed(uri, index):
 
 def hungry(uri, index):
     held = b"x" * (400 << 20) if index == 1 else b""
-    time.sleep(1.5 if held else 0)
+    time.sleep(300 if held else 0)
 
 def children(uri):
     os.system("sleep 300 &")
@@ -126,7 +126,7 @@ class TestOutcomes:
         assert logged(code, 0) == [("stdout", "about to fail on a")]
 
     def test_each_end_of_a_process_is_the_outcome_of_its_own_item(self, code):
-        ran = run(code, "mixed", "--timeout", "2", "--items", code.items(40), "--chunk-size", "40")
+        ran = run(code, "mixed", "--timeout", "10", "--items", code.items(40), "--chunk-size", "40")
         assert ran.returncode == 1, ran.stderr
         outcomes = code.outcomes()
         failed = {o.index: (o.reason, o.exit_code) for o in outcomes if o.status == "failed"}

@@ -14,7 +14,7 @@ SMI = """#!/bin/sh
 case "$*" in *--query-gpu=index,uuid,memory.used,utilization.gpu*) ;; *) exit 2 ;; esac
 echo "$LD_LIBRARY_PATH" >> {asked}
 n=$(wc -l < {asked})
-echo "0, GPU-aa11, $((n * 100)), 40"
+echo "0, GPU-aa11, $n, 40"
 echo "1, GPU-bb22, 9000, [N/A]"
 """
 WORKER = """

@@ -187,17 +187,17 @@ class TestLimits:
     def test_time(self, team):
         pids = team.root / "pids"
         script = f"trap '' TERM; sleep 60 & echo $! > {pids}; wait; sleep 60"
-        job = team.job(["x"], sh(script), timeout_seconds=1)
+        job = team.job(["x"], sh(script), timeout_seconds=3)
         # The program ignores SIGTERM: SIGKILL follows.
         job.run()
         outcome = job.outcomes()[0]
         assert outcome.reason == "timeout"
-        assert 1 <= outcome.wall_seconds < 50
-        assert "1 s" in (outcome.error or "")
+        assert 3 <= outcome.wall_seconds < 60
+        assert "3 s" in (outcome.error or "")
         assert not alive(int(pids.read_text()))
 
     def test_memory(self, team):
-        program = "import time; x = bytearray(300 << 20); time.sleep(30)"
+        program = "import time; x = bytearray(300 << 20); time.sleep(300)"
         job = team.job(["x"], ["python3", "-c", program], resources={"memory_mib": 192})
         job.run()
         outcome = job.outcomes()[0]
@@ -206,7 +206,7 @@ class TestLimits:
         assert "limit is 96 MiB" in (outcome.error or "")
 
     def test_memory_is_that_of_the_whole_group(self, team):
-        one = 'python3 -c "import time; x = bytearray(80 << 20); time.sleep(30)"'
+        one = 'python3 -c "import time; x = bytearray(80 << 20); time.sleep(300)"'
         job = team.job(["x"], sh(f"{one} & {one} & {one} & wait"), resources={"memory_mib": 256})
         job.run()
         assert job.outcomes()[0].reason == "memory"
@@ -303,7 +303,7 @@ def test_the_record_says_who_did_it(team):
 def test_a_worker_of_a_whole_machine_runs_as_many_items_as_fit(team):
     marks = team.root / "marks"
     meets = (
-        f"echo x >> {marks}; for n in $(seq 100); do test $(wc -l < {marks}) -ge 4 && exit 0; sleep 0.1; done; exit 1"
+        f"echo x >> {marks}; for n in $(seq 600); do test $(wc -l < {marks}) -ge 4 && exit 0; sleep 0.1; done; exit 1"
     )
     cpus = 2 * len(os.sched_getaffinity(0)) / 8
     job = team.job(["a", "b", "c", "d"], ["sh", "-c", meets], resources={"cpus": cpus / 2, "memory_mib": 64})

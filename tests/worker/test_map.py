@@ -15,7 +15,6 @@ import pytest
 from tests.worker.containers import until
 from tests.worker.test_local_run import SECONDS, Here, here
 from tidemill import Pipeline
-from tidemill.backends.here import PAUSE_SECONDS
 from tidemill.errors import ItemFailedError
 from tidemill.worker import shim
 from tidemill.worker.shim import _CannotKeepError, _Keep, _Short
@@ -150,13 +149,15 @@ def test_a_program_that_ignores_ctrl_c_can_cancel_its_work(here: Here):
     """A shell starts programs of scripts in the background like that."""
     (here.folder / "source").mkdir()
     (here.folder / "source" / "work.py").write_text(MODULE)
+    ignores = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    patient = f"from tidemill.backends import here; here.PAUSE_SECONDS = {10 * SECONDS}"
     program = PROGRAM.format(name=None, then="values.job.cancel()")
     subprocess.run(
-        [sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {program}"],
+        [sys.executable, "-c", f"{ignores}; {patient}; {program}"],
         cwd=here.folder,
         env=here.environment | {"PYTHONPATH": "source"},
         stdin=subprocess.DEVNULL,
-        timeout=PAUSE_SECONDS / 2,
+        timeout=SECONDS,
         check=True,
     )
     until(lambda: not here.processes(), "the end of every process")

@@ -72,7 +72,7 @@ class TestWork:
             until(lambda: file.stat().st_mtime_ns > silent, "the next one")
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
     def test_a_chunk_that_is_acknowledged_first_is_noticed(self, team, gce):
         job = team.job(["a"], ["true"])
@@ -225,7 +225,7 @@ class TestEnds:
         worker = gce.start()
         pid = pid_of(team)
         worker.kill()
-        worker.communicate(timeout=10)
+        worker.communicate(timeout=60)
         end_process(pid)
         (team.root / "gate").touch()
         gce.pass_time(601)
