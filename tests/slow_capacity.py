@@ -34,12 +34,18 @@ class _Slow:
         self.calls: Counter[str] = Counter()
         self.asked: list[tuple[str, str, dict[str, Any]]] = []
         self.refuse, self._seconds, self._lock = refuse, seconds, threading.Lock()
+        self.most = self._running = 0
+        """How many calls were under way at once."""
 
     def count(self, operation: str, region: str, wanted: dict[str, Any]) -> None:
         with self._lock:
             self.calls[operation] += 1
             self.asked.append((operation, region, wanted))
+            self._running += 1
+            self.most = max(self.most, self._running)
         time.sleep(self._seconds)
+        with self._lock:
+            self._running -= 1
         if error := self.refuse(operation, region):
             raise error
 

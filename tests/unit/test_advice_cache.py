@@ -114,7 +114,7 @@ def test_a_caller_error_is_raised(tmp_path: Path):
 
 
 def test_calls_run_side_by_side_and_keep_their_order(tmp_path: Path):
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=60)
     calls = [Call(str(number), "r", [], 0, lambda number=number: [together.wait(), number][1]) for number in range(3)]
     assert [reply.data for reply in ask_all(calls, Cache(tmp_path))] == [0, 1, 2]
 
@@ -122,10 +122,10 @@ def test_calls_run_side_by_side_and_keep_their_order(tmp_path: Path):
 def test_one_that_does_not_answer_does_not_hold_up_the_others(tmp_path: Path):
     never = threading.Event()
     start = time.monotonic()
-    calls = [Call("slow", "r", [], 0, lambda: never.wait(20)), Call("quick", "r", [], 0, lambda: 1)]
-    slow, quick = ask_all(calls, Cache(tmp_path), seconds=0.2)
+    calls = [Call("slow", "r", [], 0, lambda: never.wait(60)), Call("quick", "r", [], 0, lambda: 1)]
+    slow, quick = ask_all(calls, Cache(tmp_path), seconds=2)
     never.set()
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 50
     assert quick.data == 1
     assert slow.gap
     assert isinstance(slow.gap.error, NoAnswerError)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +35,9 @@ def refusing(error: Exception) -> SlowGoogle:
 
 
 def test_a_region_is_asked_once_about_all_types(tmp_path: Path):
-    google, start = SlowGoogle(0.08), time.monotonic()
+    google = SlowGoogle(0.3)
     answer = ask(google, tmp_path)
-    assert time.monotonic() - start < 3
+    assert google.most > 1
     assert google.calls == {"compute.advice.capacity": 2, "compute.advice.capacityHistory": 10}
     bodies = [body for action, region, body in google.asked if action.endswith("capacity") and region == "us-central1"]
     assert bodies == [

@@ -39,7 +39,7 @@ from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun, LeasedJob
 
 ITEMS, SIZE = 4, 2
-SECONDS = 30.0
+SECONDS = 120.0
 WHO = st.integers(0, 3)
 VERBS = st.sampled_from(["wait", "wait", "resume", "retry", "retry", "retry one", "cancel", "submit"])
 

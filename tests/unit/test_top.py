@@ -277,7 +277,7 @@ def test_the_terminal_is_as_it_was(tmp_path, end):
         else:
             os.write(leader, end.encode())
         shown += until(leader, b"\x1b[?1049l")
-        assert process.wait(30) == (-signal.SIGTERM if end == "SIGTERM" else 0)
+        assert process.wait(60) == (-signal.SIGTERM if end == "SIGTERM" else 0)
         assert termios.tcgetattr(follower) == before
         assert b"\x1b[3" not in shown, "no colours"
         assert shown.count(b"\x1b[?25l") == shown.count(b"\x1b[?25h"), "the cursor is there"

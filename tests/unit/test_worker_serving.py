@@ -222,6 +222,7 @@ class TestJobs:
         monkeypatch.setattr(items_module, "AHEAD_SECONDS", 60.0)
         first, second = (Submitted(store, items, stage_input=True, spec_version=4) for items in (12, 3))
         begun: dict[tuple[str, int], int] = {}
+        prepared = threading.Event()
 
         class Fetches(Runs):
             def most_ahead(self, slots: int) -> int:
@@ -229,18 +230,21 @@ class TestJobs:
 
             def prefetch(self, task: Task) -> None:
                 begun[task.job, task.item.index] = len(self.ran)
+                if task.job == second.spec.job:
+                    prepared.set()
                 # What a slot has taken at once, and as many more.
                 assert len(begun.keys() - set(self.ran)) <= 8
 
         def run(task: Task) -> str:
             time.sleep(0.02)
+            # The second job is prepared before the first one ends.
+            assert (task.job, task.item.index) != (first.spec.job, 11) or prepared.wait(60)
             return "succeeded"
 
         runs = Fetches(run)
         assert serve(Source(Lease(first), Lease(second)), runs).run() is WorkerExit.DONE
         assert len(runs.ran) == 15
-        # The second job is prepared meanwhile.
-        assert begun[second.spec.job, 0] <= 10
+        assert begun[second.spec.job, 0] <= 12
 
     @pytest.mark.parametrize("stages", [False, True])
     def test_one_whose_items_run_one_by_one_leaves_the_machine_to_others(self, store: Store, serve: Any, stages: bool):
@@ -434,7 +438,7 @@ class TestTheMachinesEnd:
 
         def run(task: Task) -> None:
             left[0] = 60.0
-            assert task.stop.wait(10)
+            assert task.stop.wait(60)
 
         source, runs = Source(Lease(job)), Runs(run)
         worker = serve(source, runs, stop=stop, lasts=lambda seconds: seconds <= left[0])

@@ -33,7 +33,7 @@ class Topic:
 
     def publish(self, topic: str, message: Message) -> None:
         self.asked.set()
-        self.goes.wait(20)
+        self.goes.wait(60)
         self.took.append(message)
 
 
