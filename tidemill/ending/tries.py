@@ -9,10 +9,10 @@ from tidemill.ending.gate import UntoldError
 
 PAUSES = (1.0, 3.0, 10.0)
 """Seconds before each further try."""
-TRY_SECONDS = 5.0
-"""The limit of one try."""
-ENOUGH_SECONDS = 12.0
-"""No further try is planned so long after the first: a receiver that hangs gets three of them."""
+TRY_SECONDS = 20.0
+"""The limit of one try. A slow receiver may take a message long before it answers, and gets it again with each try."""
+ENOUGH_SECONDS = 25.0
+"""No further try is planned so long after the first: a receiver that hangs gets two of them."""
 
 
 def persist(attempt: Callable[[], tuple[str, bool]]) -> None:

@@ -27,7 +27,7 @@ from tidemill.worker.stop import Stop
 LOOK_SECONDS = 2.0
 """Between two looks whether another teller's message has arrived."""
 LEAVE_SECONDS = TELLER_SECONDS + 20.0
-"""How long a worker that has nothing else to do waits for a message that is on its way. A teller needs half a minute at
+"""How long a worker that has nothing else to do waits for a message that is on its way. A teller needs a minute at
 most, but a dead one's place is taken later."""
 LAST_SECONDS = 3.0
 """What a worker leaves of the time that its machine or container still has."""
