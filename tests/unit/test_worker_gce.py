@@ -24,9 +24,9 @@ SECONDS = 60
 
 
 class Server:
-    """The metadata server: answers in turn, each with its etag."""
+    """The metadata server: answers in turn, each with its etag; None is no answer in time."""
 
-    def __init__(self, *answers: tuple[str, str | None]) -> None:
+    def __init__(self, *answers: tuple[str, str | None] | None) -> None:
         self._answers = list(answers)
         self.asked: list[tuple[str, dict[str, list[str]], float]] = []
 
@@ -34,13 +34,15 @@ class Server:
         assert request.get_header("Metadata-flavor") == "Google"
         url = urlsplit(request.full_url)
         self.asked.append((url.path.removeprefix("/computeMetadata/v1/"), parse_qs(url.query), timeout))
-        text, etag = self._answers.pop(0)
+        if (found := self._answers.pop(0)) is None:
+            raise TimeoutError
+        text, etag = found
         answer: Any = io.BytesIO(text.encode())
         answer.headers = {"ETag": etag} if etag else {}
         return answer
 
 
-def metadata(*answers: tuple[str, str | None]) -> tuple[GceMetadata, Server]:
+def metadata(*answers: tuple[str, str | None] | None) -> tuple[GceMetadata, Server]:
     made, server = GceMetadata("127.0.0.1:1"), Server(*answers)
     made._opener = server  # type: ignore[assignment]
     return made, server
@@ -91,6 +93,16 @@ class TestToken:
 def test_a_machines_name_and_zone():
     made, _ = metadata(("cpu-spot-x1", None), ("projects/123/zones/us-central1-b", None))
     assert made.place() == ("cpu-spot-x1", "us-central1-b")
+
+
+def test_a_busy_server_is_asked_again_what_the_machine_is(monkeypatch: pytest.MonkeyPatch):
+    """A worker that does not know its machine's name never says that it is alive."""
+    monkeypatch.setattr(gce, "PAUSES", (0.0, 0.0))
+    made, _ = metadata(None, ("x1", None), None, None, ("projects/123/zones/us-central1-b", None))
+    assert made.place() == ("x1", "us-central1-b")
+    made, _ = metadata(None, None, None)
+    with pytest.raises(TimeoutError):
+        made.place()
 
 
 class TestSettings:

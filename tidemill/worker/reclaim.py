@@ -17,7 +17,8 @@ from tidemill.worker.stop import Stop, StopReason
 FIRST_SECONDS = 3.0
 """How long to wait for the first answer."""
 ABSENT_AFTER = 3
-"""Unanswered questions after which it asks less often: there is no metadata here."""
+"""Unanswered questions, before the first answer, after which it asks less often: there is no metadata here. A server
+that has answered once is busy when it does not, and the notice may come in the next second."""
 ABSENT_PAUSE = 60.0
 
 
@@ -42,7 +43,7 @@ class ReclaimWatch:
 
     def _run(self, first_done: threading.Event) -> None:
         assert self._metadata is not None
-        failures = 0
+        answered, failures = False, 0
         while not self._end.is_set():
             asked = time.monotonic()
             try:
@@ -50,16 +51,17 @@ class ReclaimWatch:
                 if self.notice:
                     self._stop.set(StopReason.NOTICE, self.notice.seconds_left)
                     return
-                failures = 0
+                answered = True
                 if not self._stop.at_risk and self._metadata.at_risk():
                     self._stop.warn()
                     log("the machine may be taken back soon; items with state are saved now")
             except urllib.error.HTTPError:
                 # The server is there but failed once.
-                failures = 0
+                answered = True
             except OSError:
                 failures += 1
             finally:
                 first_done.set()
-            pause = self._poll if failures < ABSENT_AFTER else max(self._poll, ABSENT_PAUSE)
+            absent = not answered and failures >= ABSENT_AFTER
+            pause = max(self._poll, ABSENT_PAUSE) if absent else self._poll
             self._end.wait(max(0.0, pause - (time.monotonic() - asked)))

@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -23,6 +24,8 @@ from tidemill.worker.metadata import Notice
 
 HOST = "metadata.google.internal"
 TIMEOUT_SECONDS = 5.0
+PAUSES = (0.5, 2.0)
+"""Seconds before each further question about what the machine is: it is asked only once in a worker's life."""
 WAIT_SECONDS = 60
 """How long the server holds a question for a change."""
 PREEMPTION_SECONDS = 30.0
@@ -90,14 +93,21 @@ class GceMetadata:
 
     def place(self) -> tuple[str, str]:
         """The machine's name and zone; `OSError` if nothing answers."""
-        name, zone = (self._read(f"instance/{what}", TIMEOUT_SECONDS, {}).text for what in ("name", "zone"))
+        name, zone = (self._fact(what) for what in ("name", "zone"))
         return name, zone.rpartition("/")[2]
 
     def machine(self, name: str, zone: str) -> RanOn:
         """What the machine of this name and zone is; `OSError` if nothing answers."""
-        kind = self._read("instance/machine-type", TIMEOUT_SECONDS, {}).text.rpartition("/")[2]
-        spot = self._read("instance/scheduling/preemptible", TIMEOUT_SECONDS, {}).text.strip().upper() == "TRUE"
+        kind = self._fact("machine-type").rpartition("/")[2]
+        spot = self._fact("scheduling/preemptible").strip().upper() == "TRUE"
         return RanOn(name, kind, zone, "spot" if spot else "on_demand")
+
+    def _fact(self, name: str) -> str:
+        for pause in PAUSES:
+            with suppress(OSError):
+                return self._read(f"instance/{name}", TIMEOUT_SECONDS, {}).text
+            time.sleep(pause)
+        return self._read(f"instance/{name}", TIMEOUT_SECONDS, {}).text
 
     def _read(self, path: str, timeout: float, query: Mapping[str, object]) -> _Value:
         url = self._base + path + (f"?{urlencode(query)}" if query else "")
