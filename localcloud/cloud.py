@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -116,7 +116,17 @@ class Localcloud:
             return self
         # An account starts empty, so the engine's record of an earlier one goes.
         shutil.rmtree(self.state / "pulumi", ignore_errors=True)
-        port = self._port or _free_port()
+        with _free_port() as port:
+            self._serve(self._port or port, bound)
+        (self.state / "pulumi").mkdir(exist_ok=True)
+        home = self.state / "pulumi-home"
+        home.mkdir(exist_ok=True)
+        # The engine logs each step to a folder of this name, which takes a tenth of a command's time, unless it cannot.
+        (home / "logs").touch()
+        return self
+
+    def _serve(self, port: int, bound: bool) -> None:
+        """Start the daemon, and wait until it is healthy."""
         command = [
             sys.executable,
             "-m",
@@ -151,12 +161,6 @@ class Localcloud:
                 tail = "\n".join((self.state / "daemon.log").read_text().splitlines()[-15:])
                 raise CloudError(f"localcloud did not start on port {port}:\n{tail}")
             time.sleep(0.05)
-        (self.state / "pulumi").mkdir(exist_ok=True)
-        home = self.state / "pulumi-home"
-        home.mkdir(exist_ok=True)
-        # The engine logs each step to a folder of this name, which takes a tenth of a command's time, unless it cannot.
-        (home / "logs").touch()
-        return self
 
     def _evict(self) -> None:
         """Refuse the folder while the other cloud runs in it. If that cloud has ended, remove its login."""
@@ -311,10 +315,16 @@ def running(state: Path) -> str:
         return "aws"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@contextlib.contextmanager
+def _free_port() -> Iterator[int]:
+    """A free port. Until the block ends, no other process gets it by chance, but the daemon may bind it."""
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        if sys.platform != "linux":  # a port can be bound only once there
+            reserved.close()
+        yield port
 
 
 def alive(pid: int) -> bool:

@@ -35,6 +35,8 @@ METADATA, CREDENTIALS = ("169.254.169.254", 80), ("169.254.170.2", 80)
 Address = tuple[str, int]
 NOTICE, HINT = "/var/lib/tidemill/worker/notice", "/var/lib/tidemill/worker/rebalance"
 """The files in which our host service records Spot's notice and rebalance recommendation for containers."""
+DESCRIPTION = "/var/lib/tidemill/worker/machine"
+"""The one in which it says what the machine is."""
 USER_DATA_SECONDS = 300
 SCRIPTS = ("text/x-shellscript", "text/cloud-boothook")
 ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
@@ -151,6 +153,7 @@ class Machine:
             self._run_user_data(base64.b64decode(template.get("UserData", "")))
             if self._holder:
                 self._start_units()
+                self._await_description()
                 self._part_containers()
             joined = "running" if self._registers() else "failed"
         except BaseException:
@@ -284,6 +287,14 @@ class Machine:
             _, problem = self._start(shlex.split(command), f"{name}.log")
             if problem:
                 log.warning("%s of %s did not start: %s", name, self.id, problem)
+
+    def _await_description(self) -> None:
+        """Wait for the host service to describe the machine, for which a real agent's start leaves it seconds."""
+        end = time.monotonic() + USER_DATA_SECONDS
+        while not self.path(DESCRIPTION).exists() and time.monotonic() < end and not self.gone:
+            if all(process.poll() is not None for process in self._running):
+                return
+            time.sleep(0.02)
 
     def _prepare_disk(self) -> None:
         for folder in ("etc/ecs", "var/log", "var/lib", "mnt", "root", "run", "tmp", "home", "opt", "srv"):
