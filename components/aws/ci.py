@@ -6,7 +6,6 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.account import account_of
-from components.aws.ci_files import file_statements
 from components.aws.ci_policies import (
     Home,
     boundary_statements,
@@ -15,6 +14,7 @@ from components.aws.ci_policies import (
     preview_statements,
     wall_statements,
 )
+from components.aws.ci_tagged import file_statements, template_statements
 from components.aws.policy import Statement, document
 from components.base import as_args, token
 from components.ci import ISSUER, AwsCiModel
@@ -99,7 +99,8 @@ class AwsCi(pulumi.ComponentResource):
             writes = self._policy(f"writes-{environment}", deploy_statements(home, environment, boundary.arn))
             others = [each for each in ci.environments if each != environment]
             wall = self._policy(f"wall-{environment}", wall_statements(home, environment, others))
-            files = self._policy(f"files-{environment}", file_statements(home, environment))
+            tagged = [*file_statements(home, environment), *template_statements(home, environment)]
+            files = self._policy(f"files-{environment}", tagged)
             policies = {"reads": reads, "ground": ground, "writes": writes, "wall": wall, "files": files}
             role = self._role(f"deploy-{environment}", [ci.deploy_subject(environment)], policies)
             self.deploy_role_arns[environment], self.boundary_arns[environment] = role.arn, boundary.arn

@@ -87,14 +87,20 @@ _NAMED = {
 }
 """Resources of an environment's stacks are named `<team>-<environment>-…`."""
 
-_IAM = [f"iam::{{account}}:{kind}/*-{{environment}}-*" for kind in ("instance-profile", "policy", "role")]
+_ROLES = [f"iam::{{account}}:role/*-{{environment}}-{part}-*" for part in ("identity", "logs-archive")]
+"""Every role of a stack. With `*-{environment}-*` a writer could change who assumes a role of people's own."""
+_IAM = [
+    "iam::{account}:instance-profile/*-{environment}-identity-profile-*",
+    "iam::{account}:policy/*-{environment}-identity-submitter-*",
+    *_ROLES,
+]
 _ANY_NAMED = [
     *(f"{service}:*:*:*-{{environment}}-*" for service in ("batch", "firehose")),
     "budgets::*:budget/*-{environment}-*",
     "ecr:*:*:repository/*-{environment}/*",
     "logs:*:*:log-group:*-{environment}-*",
     *_NAMED["s3"],
-    *_IAM,
+    *(f"iam::{{account}}:{kind}/*-{{environment}}-*" for kind in ("instance-profile", "policy", "role")),
 ]
 """The same names in fewer characters, for a Deny."""
 _VIA_S3 = {"kms:ViaService": "s3.*.amazonaws.com"}
@@ -109,20 +115,20 @@ _PASSED_TO = ("batch", "ec2", "ecs-tasks", "firehose", "logs")
 
 _WRITE_EC2 = (
     "AllocateAddress AssociateRouteTable AttachInternetGateway AuthorizeSecurityGroupEgress "
-    "AuthorizeSecurityGroupIngress CreateInternetGateway CreateLaunchTemplate CreateLaunchTemplateVersion "
-    "CreateNatGateway CreateNetworkInterface CreatePlacementGroup CreateRoute CreateRouteTable "
-    "CreateSecurityGroup CreateSubnet CreateTags CreateVpc CreateVpcEndpoint DeleteInternetGateway "
-    "DeleteLaunchTemplate DeleteNatGateway DeleteNetworkInterface DeletePlacementGroup DeleteRoute "
-    "DeleteRouteTable DeleteSecurityGroup DeleteSubnet DeleteTags DeleteVpc DeleteVpcEndpoints "
-    "DetachInternetGateway DisassociateAddress DisassociateRouteTable ModifyLaunchTemplate "
-    "ModifyNetworkInterfaceAttribute ModifySecurityGroupRules ModifySubnetAttribute ModifyVpcAttribute "
-    "ModifyVpcEndpoint ReleaseAddress RevokeSecurityGroupEgress RevokeSecurityGroupIngress"
+    "AuthorizeSecurityGroupIngress CreateInternetGateway CreateNatGateway CreateNetworkInterface CreatePlacementGroup "
+    "CreateRoute CreateRouteTable CreateSecurityGroup CreateSubnet CreateTags CreateVpc CreateVpcEndpoint "
+    "DeleteInternetGateway DeleteNatGateway DeleteNetworkInterface DeletePlacementGroup DeleteRoute DeleteRouteTable "
+    "DeleteSecurityGroup DeleteSubnet DeleteTags DeleteVpc DeleteVpcEndpoints DetachInternetGateway "
+    "DisassociateAddress DisassociateRouteTable ModifyNetworkInterfaceAttribute ModifySecurityGroupRules "
+    "ModifySubnetAttribute ModifyVpcAttribute ModifyVpcEndpoint ReleaseAddress RevokeSecurityGroupEgress "
+    "RevokeSecurityGroupIngress"
 )
 _EC2_KINDS = (
-    "elastic-ip", "internet-gateway", "launch-template", "natgateway", "network-interface", "placement-group",
-    "route-table", "security-group", "security-group-rule", "subnet", "vpc", "vpc-endpoint",
+    "elastic-ip", "internet-gateway", "natgateway", "network-interface", "placement-group", "route-table",
+    "security-group", "security-group-rule", "subnet", "vpc", "vpc-endpoint",
 )  # fmt: skip
-"""No instances, images, snapshots or volumes. Their names are ids, so this covers the whole account."""
+"""No instances, images, snapshots or volumes. Their names are ids, so this covers the whole account; `ci_tagged.py` has
+launch templates."""
 
 _STATE = [
     "stacks/*-{environment}.json*",
@@ -189,8 +195,9 @@ class Home:
         return [template.replace("{environment}", environment) for template in templates]
 
 
-_WRITTEN = (layout.DESCRIPTOR, f"{layout.MACHINES}/*")
-"""Objects of a job store that a stack makes."""
+_WRITTEN = (layout.DESCRIPTOR, f"{layout.MACHINES}/*/worker")
+"""Objects of a job store that a stack makes. A wildcard matches slashes too, so that `machines/*` would match a job's
+outputs in a folder of that name."""
 
 
 def preview_statements(home: Home) -> list[Statement]:
@@ -207,7 +214,7 @@ def preview_statements(home: Home) -> list[Statement]:
 
 def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str]) -> list[Statement]:
     """Create the resources of an environment's stacks, except network, keys and state."""
-    roles = home.arns(["iam::{account}:role/*-{environment}-*"], environment)
+    roles = home.arns(_ROLES, environment)
     stores = home.arns(_NAMED["s3"], environment)
     passed = [f"{service}.amazonaws.com" for service in _PASSED_TO]
     named = [

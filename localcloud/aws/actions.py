@@ -21,7 +21,7 @@ from botocore.exceptions import DataNotFoundError, UnknownServiceError
 
 from localcloud.aws import efs
 from localcloud.aws.accounts import ACCOUNT, boundary_of
-from localcloud.aws.ec2_actions import ec2_resources
+from localcloud.aws.ec2_actions import ec2_resources, tagged_on_creation
 from localcloud.aws.errors import AwsError
 from localcloud.aws.models import service_model
 from localcloud.aws.s3_actions import s3_checks
@@ -233,6 +233,8 @@ def _checks(prefix: str, operation: str, params: dict[str, Any], region: str) ->
         yield Check(f"{prefix}:{action}", resource, context)
         if prefix == "sts" and "aws:tagkeys" in context:
             yield Check("sts:TagSession", resource, context)
+        if prefix == "ec2" and resource.endswith("/*") and tagged_on_creation(operation, params):
+            yield Check("ec2:CreateTags", resource, context | {"ec2:createaction": operation})
     if (prefix, operation) == ("batch", "SubmitJob") and context.get("aws:tagkeys"):
         # Seen on AWS: SubmitJob with tags also requires batch:TagResource on the job definition
         # (https://github.com/wri/gfw-data-api/pull/175).
@@ -310,7 +312,8 @@ def _request_tags(params: dict[str, Any]) -> dict[str, str | list[str]]:
         pairs = [tag.items() for tag in tags if isinstance(tag, dict)]
         listed = [{name.lower().removeprefix("tag"): text for name, text in pair} for pair in pairs]
         tags = {tag["key"]: tag.get("value", "") for tag in listed if "key" in tag}
-    flat = [name for name in params if re.search(r"Tags?\..*\.Key$", name)]  # the query protocols
+    # The query protocols; a launch template's data has the tags of its machines.
+    flat = [name for name in params if re.match(r"(?!LaunchTemplateData\.).*Tags?\..*\.Key$", name)]
     tags = tags or {params[name]: params.get(f"{name[:-3]}Value", "") for name in flat}
     context: dict[str, str | list[str]] = {f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}
     if tags:

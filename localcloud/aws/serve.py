@@ -17,6 +17,7 @@ from localcloud.aws import (
     authorize,
     budgets,
     capacity,
+    ec2_actions,
     efs,
     firehose,
     gaps,
@@ -100,7 +101,8 @@ class AwsDaemon:
             ecr = Ecr(self.batch.registry, accounts.moto, f"http://127.0.0.1:{self.port}")
             services |= {"s3": faults, "batch": BatchWsgi(self.batch), "ecr": ecr}
             unsigned[LAYERS] = ecr.layers
-            tags |= {"batch": self.batch.tags, "kms": accounts.key_tags, "elasticfilesystem": efs.tags}
+            tags |= {"batch": self.batch.tags, "ec2": ec2_actions.tags, "kms": accounts.key_tags}
+            tags["elasticfilesystem"] = efs.tags
             control |= {f"batch/{name}": action for name, action in self.batch.control.items()}
             control |= {
                 "faults": faults.control,

@@ -239,9 +239,10 @@ CHECKS = (
         AWS,
         "CI's writer deploys its environment and reaches no other",
         "run the deploy workflow once; then, in a job of it, aws s3 ls on another environment's store",
-        "the deployment ends well; the listing is denied.",
+        "the deployment ends well, launch templates included; the listing is denied.",
         "CloudTrail names the denied call. The boundaries in components/aws/ci_policies.py count on "
-        "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets.",
+        "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets, components/aws/ci_tagged.py on "
+        "that of launch templates and on `ec2:CreateAction`.",
     ),
     Check(
         AWS,

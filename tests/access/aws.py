@@ -108,6 +108,11 @@ def _files(text: str, point: str = "vision-dev-fs-shared", secure: str = "true",
     return Thing(text, FILES, context | tagged)
 
 
+def _template(text: str, **tags: str) -> Thing:
+    context = {f"aws:{kind}tag/tidemill:environment": value for kind, value in tags.items()}
+    return Thing(text, of_account("ec2", "launch-template/lt-0123456789abcdef0"), context)
+
+
 def _state(key: str) -> Thing:
     return Thing(f"`{key}` of the state", f"{STATE}/{key}")
 
@@ -183,6 +188,14 @@ CALLED_DEV = _named("batch", "a queue of vision-prod that is called dev", f"job-
 CAPACITY = Thing("the capacity of its region", "*", {"aws:requestedregion": REGION})
 OTHERS_CAPACITY = Thing("the capacity of another region, asked there", "*", {"aws:requestedregion": "eu-west-1"})
 OTHERS_PRICES = Thing("Spot prices of another region", "*", {"aws:requestedregion": "eu-west-1"})
+NEW_TEMPLATE, PEOPLES_TEMPLATE, CLAIM_TEMPLATE = (
+    _template("a new launch template with the tag of dev", request="dev"),
+    _template("a launch template without the tag"),
+    _template("a launch template without the tag, for dev", request="dev"),
+)
+TEMPLATE = {each: _template(f"a launch template with the tag of {each}", resource=each) for each in _ENVIRONMENTS}
+PEOPLES_ROLE = _role("payments-dev-admin")
+PEOPLES_POLICY = _named("iam", "the policy `payments-dev-access`", "policy/payments-dev-access", "")
 ANY_MACHINE = Thing("the account's machines", "*")
 SHARED_FILES = _files("its stack's file system, through the access point and with TLS")
 BARE_FILES = _files("its stack's file system, through another access point", point="other")
@@ -326,7 +339,9 @@ PROBES = [
         yes("s3:GetObject", PRODS_STACK, "A preview reads the state of its stack."),
         no("s3:PutObject", OWN_STACK, "A pull request changes nothing."),
         yes("s3:GetObject", _in_store("vision-prod", "pipeline.json"), "It holds no secret."),
+        yes("s3:GetObject", POINTER, "It names the worker."),
         no("s3:GetObject", _in_store("vision-prod", "out/a/0"), "Data is none of CI's."),
+        no("s3:GetObject", _in_store("vision-prod", "out/a/0/machines/0.jpg"), "Data is none of CI's."),
         no("secretsmanager:GetSecretValue", PRODS_SECRET, "Secrets are none of CI's."),
         yes("ec2:GetSpotPlacementScores", CAPACITY, "A review tells of Spot fleets with a low score."),
         no("ec2:RequestSpotInstances", ANY_MACHINE, "A preview starts nothing."),
@@ -351,6 +366,9 @@ PROBES = [
         no("iam:CreateRole", _role("vision-dev-identity-job", "prod"), "It could read prod's data."),
         no("iam:PutRolePolicy", PRODS_ROLE, "The role is another environment's."),
         no("iam:UpdateAssumeRolePolicy", _role(f"vision-prod-dev-x-{SUFFIX}"), "It is prod's, whatever it is called."),
+        no("iam:UpdateAssumeRolePolicy", PEOPLES_ROLE, "No stack makes a role of such a name."),
+        no("iam:PassRole", PEOPLES_ROLE, "A job definition could have it."),
+        no("iam:CreatePolicyVersion", PEOPLES_POLICY, "It would change what people's roles may do."),
         no("iam:UpdateAssumeRolePolicy", CIS_WRITER, "CI does not change itself."),
         no("iam:CreatePolicyVersion", ITS_BOUNDARY, "CI does not change what bounds it."),
         no("sts:AssumeRole", OWN_MADE, "It would be whatever it makes."),
@@ -385,6 +403,11 @@ PROBES = [
         no("elasticfilesystem:DeleteFileSystem", PROD_FILES, "Its files are another environment's."),
         no("elasticfilesystem:PutFileSystemPolicy", PROD_FILES, "It would let dev's jobs in."),
         no("elasticfilesystem:ClientMount", DEV_FILES, "A deploy reads no data."),
+        yes("ec2:CreateLaunchTemplate", NEW_TEMPLATE, "Machines are made from it."),
+        yes("ec2:CreateLaunchTemplateVersion", TEMPLATE["dev"], "Its environment's machines."),
+        no("ec2:CreateLaunchTemplateVersion", TEMPLATE["prod"], "It would decide what prod's machines run."),
+        no("ec2:CreateLaunchTemplateVersion", PEOPLES_TEMPLATE, "Machines of people's own start from it."),
+        no("ec2:CreateTags", CLAIM_TEMPLATE, "It could be changed as dev's then."),
         yes("ec2:DeleteVpc", _named("ec2", "any VPC", "vpc/vpc-0"), "Networks have ids for names."),
         no("ec2:RunInstances", _named("ec2", "a machine", "instance/*"), "Batch starts machines."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets are none of CI's."),

@@ -19,6 +19,7 @@ STATE, KEY = "arn:aws:s3:::tidemill-state", f"arn:aws:kms:us-west-2:{ACCOUNT}:ke
 GITHUB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/{ISSUER}"
 BOUNDARY = "arn:mock:Policy:ci-boundary-prod"
 FILES = f"arn:aws:elasticfilesystem:us-west-2:{ACCOUNT}:file-system/fs-0123456789abcdef0"
+TEMPLATE = f"arn:aws:ec2:us-west-2:{ACCOUNT}:launch-template/lt-0123456789abcdef0"
 LONGEST = 6144
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
 NAMES = ("dev", "prod", *(f"{kind}-{30 * 'e'}" for kind in "abcdef"))
@@ -79,6 +80,8 @@ def test_a_workflow_is_whom_its_token_names(made, subject, roles):
     [
         ("s3:PutObject", f"{STATE}/.pulumi/locks/x"),
         ("s3:GetObject", "arn:aws:s3:::vision-dev-store-bucket-1a2b3c4/out/1/result.parquet"),
+        ("s3:GetObject", "arn:aws:s3:::vision-dev-store-bucket-1a2b3c4/out/1/machines/a.jpg"),
+        ("s3:GetObject", "arn:aws:s3:::payroll/machines/2026.csv"),
         ("kms:Encrypt", KEY),
         ("kms:Decrypt", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/another"),  # but only through S3
         ("secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:token-aaaaaa"),
@@ -110,6 +113,17 @@ def role_arn(name: str) -> str:
         (False, "iam:PutRolePolicy", role_arn("people-prod-administrator"), {}),
         (False, "iam:CreateRole", role_arn("vision-dev-identity-job"), {"iam__PermissionsBoundary": BOUNDARY}),
         (True, "iam:PassRole", role_arn("vision-prod-identity-job"), {"iam__PassedToService": "ec2.amazonaws.com"}),
+        # People's own roles and policies of such a name.
+        (False, "iam:UpdateAssumeRolePolicy", role_arn("payments-prod-admin"), {}),
+        (False, "iam:PassRole", role_arn("payments-prod-admin"), {"iam__PassedToService": "ec2.amazonaws.com"}),
+        (False, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/payments-prod-access", {}),
+        (True, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/vision-prod-identity-submitter-1a2b3c4", {}),
+        (
+            True,
+            "iam:PassRole",
+            role_arn("vision-prod-logs-archive-s3-1"),
+            {"iam__PassedToService": "firehose.amazonaws.com"},
+        ),
         (False, "iam:PassRole", role_arn("vision-prod-x"), {"iam__PassedToService": "lambda.amazonaws.com"}),
         # Its own name matches the pattern of what it may change, so it is denied by name.
         (False, "iam:UpdateAssumeRolePolicy", role_arn("ci-deploy-prod-1a2b3c4"), {}),
@@ -129,6 +143,18 @@ def role_arn(name: str) -> str:
         (False, "elasticfilesystem:DeleteFileSystem", FILES, {"aws__ResourceTag/tidemill:environment": "dev"}),
         (False, "elasticfilesystem:DeleteFileSystem", FILES, {}),
         (False, "elasticfilesystem:ClientMount", FILES, {"aws__ResourceTag/tidemill:environment": "prod"}),
+        (True, "ec2:CreateLaunchTemplate", TEMPLATE, {"aws__RequestTag/tidemill:environment": "prod"}),
+        (False, "ec2:CreateLaunchTemplate", TEMPLATE, {}),
+        (True, "ec2:CreateLaunchTemplateVersion", TEMPLATE, {"aws__ResourceTag/tidemill:environment": "prod"}),
+        (False, "ec2:CreateLaunchTemplateVersion", TEMPLATE, {"aws__ResourceTag/tidemill:environment": "dev"}),
+        (False, "ec2:ModifyLaunchTemplate", TEMPLATE, {}),
+        (False, "ec2:CreateTags", TEMPLATE, {"aws__RequestTag/tidemill:environment": "prod"}),
+        (
+            True,
+            "ec2:CreateTags",
+            TEMPLATE,
+            {"aws__RequestTag/tidemill:environment": "prod", "ec2__CreateAction": "CreateLaunchTemplate"},
+        ),
         (False, "ec2:RunInstances", f"arn:aws:ec2:us-west-2:{ACCOUNT}:instance/*", {}),
         (False, "secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:prod-a", {}),
     ],

@@ -1,4 +1,4 @@
-"""CI's permissions for the file systems of an environment's stacks."""
+"""CI's permissions for what only tags tell apart: the file systems and launch templates of an environment's stacks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ _CHANGE = (
     "UpdateFileSystem"
 )
 _KINDS = [f"elasticfilesystem:*:{{account}}:{kind}/*" for kind in ("access-point", "file-system")]
+_TEMPLATES = ["ec2:*:{account}:launch-template/*"]
+_CHANGE_TEMPLATE = "CreateLaunchTemplateVersion CreateTags DeleteLaunchTemplate DeleteTags ModifyLaunchTemplate"
 _SERVICES = [f"{service}.amazonaws.com" for service in ("backup", "elasticfilesystem")]
 
 
@@ -30,4 +32,21 @@ def file_statements(home: Home, environment: str) -> list[Statement]:
         # The first file system of an account, and the first with backups, bring the service its own role.
         # Source: https://docs.aws.amazon.com/efs/latest/ug/using-service-linked-roles.html
         allow(["iam:CreateServiceLinkedRole"], roles, {"StringEquals": {"iam:AWSServiceName": _SERVICES}}),
+    ]
+
+
+def template_statements(home: Home, environment: str) -> list[Statement]:
+    """Create and change launch templates of the environment, and no others: a new version may decide what the machines
+    of another environment, or of people's own groups, run with their roles.
+
+    Only a template that is being created can get the tag, so that no other can be claimed.
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html and
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+    """
+    asked, own = ({f"aws:{kind}Tag/{TAG}": environment} for kind in ("Request", "Resource"))
+    templates = home.arns(_TEMPLATES)
+    return [
+        allow(["ec2:CreateLaunchTemplate"], templates, {"StringEquals": asked}),
+        allow(["ec2:CreateTags"], templates, {"StringEquals": {**asked, "ec2:CreateAction": "CreateLaunchTemplate"}}),
+        allow([f"ec2:{action}" for action in _CHANGE_TEMPLATE.split()], templates, {"StringEquals": own}),
     ]
