@@ -30,7 +30,7 @@ from tidemill.worker.settings import OURS
 
 ATTEMPTS = 10
 ELEVEN = 11
-NOTICE_SECONDS = 5.0
+NOTICE_SECONDS = 20.0
 """Stands for the two minutes between a notice and the end of the machine."""
 KILLS = 2
 """How often a chunk is killed by chance; a third kill would make its item poison."""
@@ -144,7 +144,7 @@ class Batch:
     chances: Chances = field(default_factory=Chances)
     victim: int = -1
     calm: frozenset[int] = frozenset()
-    worker_seconds: float = 60.0
+    worker_seconds: float = 150.0
     nursery_program: str = NURSERY
     events: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -189,7 +189,7 @@ class Batch:
             assert self.nursery.stdin is not None
             self.nursery.stdin.close()
             try:
-                self.nursery.wait(timeout=10)
+                self.nursery.wait(timeout=60)
             finally:
                 self.nursery.kill()
                 for pid in marked(str(self.scratch)):

@@ -35,7 +35,7 @@ def submit(folder: Path, asked: dict[str, Any]) -> Job:
             code=asked["code"],
             slots=asked["slots"],
             attempts=2,
-            timeout_seconds=60,
+            timeout_seconds=600,
         )
 
 

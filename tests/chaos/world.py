@@ -94,7 +94,7 @@ class Size:
     """Concurrent items in a container."""
     function: bool = False
     """Whether items are function calls instead of programs."""
-    seconds: float = 120.0
+    seconds: float = 240.0
 
     @property
     def chunks(self) -> int:

@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -94,8 +95,11 @@ def _process(command: list[str], log: Path, env: Mapping[str, str], port: int) -
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
+    """A port below those that the system gives to whoever asks for any: no one else takes it before the server does."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @contextmanager

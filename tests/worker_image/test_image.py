@@ -25,7 +25,7 @@ def registry(tmp_path):
         command = [str(tools.crane()), "registry", "serve", "--address", "127.0.0.1:0"]
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not (found := re.search(r"serving on port (\d+)", log.read_text())):
             assert server.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()
@@ -33,7 +33,7 @@ def registry(tmp_path):
         yield f"127.0.0.1:{found[1]}"
     finally:
         server.kill()
-        server.wait(timeout=10)
+        server.wait(timeout=60)
 
 
 def test_two_builds_give_one_digest(built, tmp_path):
