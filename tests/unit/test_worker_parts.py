@@ -286,13 +286,13 @@ def test_a_notice_is_there_once_it_is_written(tmp_path):
 
 @pytest.mark.parametrize(
     ("seconds", "stays"),
-    [(120, 15), (8, 1), (-600, 15), (3600, 15)],
+    [(120, 15), (80, 10), (-600, 15), (3600, 15)],
     ids=["real", "late", "clock ahead", "clock behind"],
 )
 def test_how_long_a_drained_worker_stays(seconds, stays):
     time = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
     assert read_notice(f'{{"action": "terminate", "time": "{time}"}}').until_not_placeable(15) == pytest.approx(
-        stays, abs=0.1
+        stays, abs=0.5
     )
 
 
