@@ -99,7 +99,11 @@ def write(machines: Sequence[MachineType], source: str, table: Path, as_of: date
     """
     columns = [field.name for field in dataclasses.fields(MachineType)]
     lines = ",\n    ".join(json.dumps([getattr(machine, name) for name in columns]) for machine in machines)
-    head = {"as_of": (as_of or datetime.date.today()).isoformat(), "source": source, "columns": columns}
+    head = {
+        "as_of": (as_of or datetime.datetime.now(datetime.UTC).date()).isoformat(),
+        "source": source,
+        "columns": columns,
+    }
     parts = "".join(f"  {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
     table.write_text(f'{{\n{parts}  "machines": [\n    {lines}\n  ]\n}}\n', encoding="utf-8")
     return len(machines)

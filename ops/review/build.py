@@ -23,7 +23,7 @@ _ORDER = ("delete", "replace", "update", "import", "create")
 
 def build(previews: Iterable[Preview], today: datetime.date | None = None, prices: Prices = known_prices) -> Review:
     """Review previews, in the order of their stacks' names."""
-    day = today or datetime.date.today()
+    day = today or datetime.datetime.now(datetime.UTC).date()
     reviews = [_stack(preview, day, prices) for preview in previews]
     return Review(stacks=tuple(sorted(reviews, key=lambda review: review.stack)))
 

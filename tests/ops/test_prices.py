@@ -21,8 +21,12 @@ from ops.prices.region import Answer, Changed, Region
 from tidemill import prices
 from tidemill.prices import table
 
-TODAY = region.today().isoformat()
 OLD = {"as_of": "2025-01-01", "source": "long ago", "usd_hour": {"c7i.large": 9.0}}
+
+
+def today() -> str:
+    """The day as tables have it. It may begin while the tests run."""
+    return region.today().isoformat()
 
 
 @pytest.fixture
@@ -56,14 +60,14 @@ def test_an_answer_takes_the_place_of_its_part_alone(data):
     assert price is not None
     assert (price.on_demand, price.as_of) == (9.0, datetime.date(2025, 1, 1))
     assert price.spot is not None
-    assert (price.spot.low, price.spot.high, price.spot.as_of.isoformat()) == (0.02, 0.05, TODAY)
+    assert (price.spot.low, price.spot.high, price.spot.as_of.isoformat()) == (0.02, 0.05, today())
     taken = prices.interruption("aws", "us-west-2", "c7i.large")
     assert taken == prices.Interruption(5, 10, datetime.date(2026, 2, 3), "feed")
     assert prices.interruption("aws", "us-west-2", "c7i.xlarge") is None
     key, nat = (prices.service("aws", "us-west-2", name) for name in ("kms_key_month", "nat_gateway_hour"))
     assert key is not None
     assert nat is not None
-    assert (key.usd, key.as_of.isoformat(), nat.usd, nat.as_of.isoformat()) == (9.0, "2025-01-01", 0.045, TODAY)
+    assert (key.usd, key.as_of.isoformat(), nat.usd, nat.as_of.isoformat()) == (9.0, "2025-01-01", 0.045, today())
 
 
 @pytest.mark.parametrize("answer", [Answer("on_demand", "asked", refused="no"), Answer("on_demand", "asked")])
@@ -610,12 +614,12 @@ def test_refresh_writes_what_was_answered_and_names_the_rest(data, monkeypatch):
     ]
     told = refresh(monkeypatch, Told(*answers))
     assert told.exit_code == 3
-    assert f"us-west-2: 1 on_demand of {TODAY} (1 changed)" in told.output
+    assert f"us-west-2: 1 on_demand of {today()} (1 changed)" in told.output
     assert "us-west-2: on_demand: unknown for c7i.xlarge" in told.output
     assert "us-west-2: spot could not be read and stays unchanged: AccessDenied: no" in told.output
     assert "1 of 1 regions are not whole: us-west-2" in told.output
     found = region.read("aws", "us-west-2")
-    assert found.parts == {"on_demand": {"as_of": TODAY, "source": "asked", "usd_hour": {"c7i.large": 0.09}}}
+    assert found.parts == {"on_demand": {"as_of": today(), "source": "asked", "usd_hour": {"c7i.large": 0.09}}}
     assert sorted(found.services) == ["kms_key_month", "nat_gateway_hour"]
 
 

@@ -353,7 +353,7 @@ def test_every_printed_figure_has_its_date_and_source(monkeypatch, capsys, answe
     for path, holder in learnt:
         # A range lies in the price that it belongs to.
         inside = holder if "source" in holder else found["shapes"][0]["price"]
-        assert datetime.date.fromisoformat(inside["as_of"]) <= datetime.date.today(), path
+        assert datetime.date.fromisoformat(inside["as_of"]) <= datetime.datetime.now(datetime.UTC).date(), path
         assert inside["source"], path
 
 

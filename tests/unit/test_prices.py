@@ -41,7 +41,7 @@ def test_what_is_not_in_the_table_is_unknown(cloud, region, machine):
 def test_a_region_is_whole(path):
     region = json.loads(gzip.decompress(path.read_bytes()))
     assert (region["cloud"], region["region"]) == (path.parent.name, path.name.removesuffix(".json.gz"))
-    today = datetime.date.today()
+    today = datetime.datetime.now(datetime.UTC).date()
     on_demand, spot = (region.get(part, {"usd_hour": {}}) for part in ("on_demand", "spot"))
     parts = [region[part] for part in ("offerings", "on_demand", "spot", "interruption") if part in region]
     assert parts
