@@ -8,7 +8,7 @@ from components.gcp import queue_topic
 from tidemill.backends.aws.batch import AwsBatch
 from tidemill.backends.gcp.backlog import EMPTY_SECONDS
 from tidemill.backends.gcp.pubsub import IN_FLIGHT, GcpPubSub
-from tidemill.worker.held import CANCEL_SECONDS
+from tidemill.worker.held import CANCEL_SECONDS, CANCEL_SECONDS_LOCAL
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "clouds.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("| ")]
@@ -31,6 +31,7 @@ def test_every_row_says_something_of_every_cloud():
         ("a chunk is given up", 2, f"{queue_topic.DELIVERIES} deliveries"),
         ("the queue forgets", 2, f"{queue_topic.KEPT_SECONDS // 86_400} days"),
         ("a lost chunk is noticed", 2, "three minutes" if EMPTY_SECONDS == 180 else f"{EMPTY_SECONDS} s"),
+        ("cancel", 0, f"within {CANCEL_SECONDS_LOCAL:.0f} s"),
         ("cancel", 2, f"within {CANCEL_SECONDS:.0f} s"),
     ],
 )

@@ -283,7 +283,8 @@ class TestDamaged:
 
 
 def test_a_cancel_keeps_what_had_finished(store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tidemill.worker.held.CANCEL_SECONDS", 0.0)
+    monkeypatch.setattr("tidemill.worker.held.CANCEL_SECONDS", 3600.0)
+    monkeypatch.setattr("tidemill.worker.held.CANCEL_SECONDS_LOCAL", 0.0)
     monkeypatch.setattr(chunk_module, "SAVE_SECONDS_LOCAL", 3600.0)
     job = Submitted(store, 5)
 

@@ -338,7 +338,7 @@ class TestJobs:
     def test_cancelled_in_the_middle_its_items_end_and_others_go_on(
         self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("tidemill.worker.held.CANCEL_SECONDS", 0.0)
+        monkeypatch.setattr("tidemill.worker.held.CANCEL_SECONDS_LOCAL", 0.0)
         cancelled, other = Submitted(store, 3), Submitted(store)
         stop = Stop()
 

@@ -21,7 +21,8 @@ from tidemill.worker.spending import ends_job
 from tidemill.worker.stop import Stop, StopReason
 
 CANCEL_SECONDS = 30.0
-"""Seconds between two checks for a job's tombstone."""
+CANCEL_SECONDS_LOCAL = 1.0
+"""Seconds between two checks for a job's tombstone: a request each on object stores, which charge for it."""
 DRAIN_THREADS = 16
 WORTH_SECONDS = 900.0
 """A machine that lasts as long as this may take an item with state, however long that takes."""
@@ -173,11 +174,15 @@ class HeldChunks:
             chunk.tick()
             chunk.leases.extend()
         self._acknowledge_told()
-        if now >= self._cancel_at + CANCEL_SECONDS:
+        if now >= self._cancel_at + self._cancel_pace():
             for job in {chunk.job for chunk in self._chunks} if self._cancel_at else ():
                 if not job.stop.cancelled and job.ledger.is_cancelled(job.round.round):
                     self.cancel(job)
             self._cancel_at = now
+
+    def _cancel_pace(self) -> float:
+        stores = (chunk.job.ledger.store for chunk in self._chunks)
+        return CANCEL_SECONDS if any(store.is_object_store for store in stores) else CANCEL_SECONDS_LOCAL
 
     def _drop_if_ended(self, chunk: ChunkRun) -> None:
         """Drop a chunk that nothing runs of: its job is cancelled, an item broke the worker, or the machine ends
