@@ -290,7 +290,7 @@ def test_results_are_csv_on_stdout(stack, capfdbinary, tmp_path):
 def test_cancel(stack, capsys):
     job = submitted(capsys)
     assert main(["cancel", job]) == 0
-    assert capsys.readouterr().out == f"{job} is cancelled; 1 array ended.\n"
+    assert capsys.readouterr().out == f"{job} is cancelled. `tidemill resume {job}` runs what is left.\n"
     assert main(["cancel", job, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"job": job, "cancelled": True, "arrays_ended": 0}
 

@@ -417,13 +417,14 @@ class TestGoingOn:
         out, err = run.communicate(timeout=SECONDS)
         assert run.returncode == 130
         assert "5 of 20 items are done and kept." in err.decode()
-        assert re.search(r"^state +paused$", out.decode(), re.MULTILINE)
+        assert re.search(r"^state +paused\nsucceeded +5\nfailed +0\nnot run +15$", out.decode(), re.MULTILINE)
+        assert re.search(r"^remaining +15$", here.ask("status", here.ledger.job).stdout, re.MULTILINE)
         assert "reclaims" not in out.decode()
         assert re.search(rf"^continue +tidemill run --job {here.ledger.job}$", out.decode(), re.MULTILINE)
         gate.touch()
         again = here.run(*command)
         assert again.returncode == 0, again.stderr
-        assert "already exists: 0 of 20 items are done." in again.stderr
+        assert "already exists: 5 of 20 items are done." in again.stderr
         assert re.search(r"^state +succeeded$", again.stdout, re.MULTILINE)
 
     def test_a_resumed_chunk_goes_on_where_it_was(self, here):
@@ -458,6 +459,15 @@ class TestGoingOn:
         )
         here.ask("resume", job, *where)
         assert json.loads(here.run("--job", "sent", "--json").stdout)["succeeded"] == 2
+
+    def test_a_cancel_ends_what_runs(self, here):
+        run = here.start("--name", "long", "--chunk-size", "1", "a", "b", "c", "--", "sleep", "300")
+        until(lambda: any(map(is_sleep, here.processes())), "a program", SECONDS)
+        said = here.ask("cancel", "long").stdout
+        out, _ = run.communicate(timeout=SECONDS)
+        assert said == f"{here.ledger.job} is cancelled. `tidemill resume {here.ledger.job}` runs what is left.\n"
+        assert (run.returncode, here.outcomes(), here.processes()) == (1, [], [])
+        assert re.search(r"^state +cancelled$", out.decode(), re.MULTILINE)
 
     @pytest.mark.parametrize(
         ("arguments", "said"),

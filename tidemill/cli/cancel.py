@@ -6,7 +6,6 @@ import click
 
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import show_json
-from tidemill.figures import counted
 
 
 @click.command()
@@ -20,7 +19,7 @@ def command(job: str, pipeline: str | None, as_json: bool) -> int:
     if as_json:
         show_json({"job": job, "cancelled": cancelled, "arrays_ended": ended})
     elif cancelled:
-        click.echo(f"{job} is cancelled; {counted(ended, 'array')} ended.")
+        click.echo(f"{handle.id} is cancelled. `tidemill resume {handle.id}` runs what is left.")
     else:
-        click.echo(f"{job} has already finished; there is nothing to cancel.")
+        click.echo(f"{handle.id} has already finished; there is nothing to cancel.")
     return 0

@@ -196,7 +196,6 @@ def run(
     """Work on a job until it ends, or Ctrl-C stops it; returns its last status, and whether it was stopped."""
     from tidemill.backends.local import Desk
     from tidemill.client.live import following
-    from tidemill.client.running import RunningItems
     from tidemill.ledger import Ledger
     from tidemill.worker.keeper import deaths_of
     from tidemill.worker.local import forgive, open_chunks
@@ -231,9 +230,9 @@ def run(
         tell(keeper)
         # Its last process holds the lock, which marks the job as running.
         keeper.close()
-    status = job.status()
+    status = job.status(running=True)
     if interrupted and status.remaining:
-        ended, items = RunningItems(ledger).added(status, ledger.listing().waiting).progress
+        ended, items = status.progress
         click.echo(f"{ended} of {items} items are done and kept.", err=True)
     return status, interrupted
 
@@ -274,7 +273,8 @@ def locked(desk: Desk, job: str, keeper: KeeperHandle) -> IO[bytes]:
     while (lock := desk.lock(LOCK_SECONDS)) is None:
         if keeper.parent is None or keeper.alone:
             raise CallerError(
-                f"{job} is worked on by another `tidemill run`.", "Wait for its end, or choose another --name."
+                f"{job} is worked on by another `tidemill run`.",
+                f"`tidemill wait {job}` shows how it goes; or choose another --name.",
             )
     return lock
 

@@ -256,7 +256,8 @@ def _send(
     if spec.limit and (note := ledger.cancellation()):
         log(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
     if known is not None:
-        done = f"{known.items_total - job.progress().remaining} of {known.items_total} items are done"
+        seen = job.status(consumption=False, running=True) if site.local else job.progress()
+        done = f"{known.items_total - seen.remaining} of {known.items_total} items are done"
         rest = f" {counted(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
         log(f"{spec.job} already exists: {done}.{rest}")
     return job
