@@ -64,6 +64,12 @@ def children(uri):
 
 def three(a, b, uri):
     pass
+
+def lazy(uri):
+    yield uri
+
+async def later(uri):
+    return uri
 """
 
 
@@ -147,6 +153,13 @@ class TestOutcomes:
     def test_what_a_function_leaves_running_is_ended(self, code):
         assert run(code, "children", "a", "b").returncode == 0
         assert not code.processes()
+
+    @pytest.mark.parametrize(("name", "kind"), [("lazy", "generator"), ("later", "coroutine")])
+    def test_a_function_whose_code_has_not_run_is_no_success(self, code, name, kind):
+        assert run(code, name, "--attempts", "2", "a").returncode == 1
+        (outcome,) = code.outcomes()
+        assert (outcome.reason, outcome.attempts) == ("exception", 1)
+        assert f"returned a {kind}, and none of its code has run" in outcome.error
 
     def test_attempts_are_made_again(self, code):
         ran = code.run(

@@ -193,6 +193,7 @@ def test_without_keeping_a_value_is_short_json_or_nothing():
     for value in ({1, 2}, b"bytes", math.nan, "x" * 5000, numpy.arange(3)):
         assert _Short()(value) == (None, None)
     assert _Short()({"a": [1]}) == ({"a": [1]}, None)
+    assert _Short()({"loss": numpy.float32(0.5), "n": numpy.int64(3)}) == ({"loss": 0.5, "n": 3}, None)
 
 
 def test_a_path_is_that_of_a_file_in_the_output_folder(tmp_path):

@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 import traceback
+import types
 
 VALUES = ("uri", "index", "meta", "input", "output", "output_uri")
 VALUE_BYTES = 4096
@@ -30,6 +31,11 @@ VALUE_LEVELS = 100
 VALUE_FILE_BYTES = 64 << 20
 ERROR_BYTES = 8192
 LOOK_SECONDS = 0.01
+LAZY = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+NOT_RUN = (
+    "the function returned a %s, and none of its code has run: with `yield` or `async def`, a function begins when its "
+    "caller iterates or awaits. Return a value, such as a list."
+)
 
 
 def main(requests, answers):
@@ -64,7 +70,10 @@ def _one(call, values, peak, keep):
     wall, cpu = time.monotonic(), _cpu_seconds()
     error, code, value, file = None, 0, None, None
     try:
-        value, file = keep(call(values))
+        returned = call(values)
+        if isinstance(returned, LAZY):
+            raise _CannotKeepError(NOT_RUN % type(returned).__name__)
+        value, file = keep(returned)
     except _CannotKeepError as cannot:
         error = str(cannot)
     except SystemExit as stop:
@@ -112,16 +121,16 @@ class _CannotKeepError(Exception):
 
 
 class _Short:
-    """Keeps of a value what every reader of JSON can take: few bytes, few levels, no NaN. Drops the rest."""
+    """Keeps of a value what every reader of JSON can take: few bytes, few levels, no NaN. Drops it otherwise."""
 
     def __call__(self, value):
         if value is None:
             return None, None
         try:
-            text = json.dumps(value, allow_nan=False)
+            text = json.dumps(value, allow_nan=False, default=_number)
         except (TypeError, ValueError, RecursionError):
             return None, None
-        return (value if len(text) <= VALUE_BYTES and not is_deep(value) else None), None
+        return (json.loads(text) if len(text) <= VALUE_BYTES and not is_deep(value) else None), None
 
 
 class _Keep:
@@ -160,12 +169,10 @@ class _Keep:
             ) from None
 
     def _plain(self, value):
-        """A number of NumPy as one of Python, and the path of an output file as the URI that it will have."""
-        if hasattr(value, "item") and getattr(value, "shape", None) == ():
-            return value.item()
+        """The path of an output file as the URI that it will have, and a number of NumPy as one of Python."""
         if isinstance(value, pathlib.PurePath):
             return self._uri(pathlib.Path(os.path.normpath(str(value))))
-        raise TypeError(f"it holds a {type(value).__name__}")
+        return _number(value)
 
     def _uri(self, path):
         folder = self._values.get("output")
@@ -186,6 +193,13 @@ class _Keep:
         with open(os.path.join(self._folder, "tidemill-" + name), "wb") as file:
             write(file, value)
         return "tidemill-" + name
+
+
+def _number(value):
+    """A number of NumPy as one of Python."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return value.item()
+    raise TypeError(f"it holds a {type(value).__name__}")
 
 
 def _refuse(text):
