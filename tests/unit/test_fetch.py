@@ -13,8 +13,9 @@ from tests.fields import about
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome
 from tidemill import Item
 from tidemill.backends import LogLine
+from tidemill.cli.fetch import say
 from tidemill.client import Job, Pipeline, deliveries, downloads
-from tidemill.client.fetch import LISTED_TOGETHER
+from tidemill.client.fetch import LISTED_TOGETHER, FetchReport, ItemCount
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
 from tidemill.job import StateSettings
 from tidemill.ledger import Ledger
@@ -325,6 +326,20 @@ def test_failed_items_have_no_outputs(world, tmp_path):
     with pytest.raises(CallerError, check=about("failed", fix="--logs")):
         world.job.fetch(tmp_path / "out", failed=True)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "1 item (0) failed and has no outputs."), (2, "2 items (0, 1) failed and have no outputs.")],
+)
+def test_what_is_missing_is_said_in_a_sentence(count, said, capsys):
+    say(FetchReport("j", "out", count, failed=ItemCount(count, list(range(count)))))
+    assert capsys.readouterr().err == f"{said}\n"
+
+
+def test_of_failed_items_no_outputs_are_counted(capsys):
+    say(FetchReport("j", "out", 1, complete=1, logs=1), failed=True)
+    assert capsys.readouterr().out == "out/logs: what 1 item printed.\n"
 
 
 def test_reports_are_json(world, tmp_path):

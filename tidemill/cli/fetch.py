@@ -52,27 +52,30 @@ def command(*, job: str, folder: str | None, items: str | None, pipeline: str | 
     if as_json:
         show_json(asdict(report) | {"whole": report.whole})
     else:
-        say(report)
+        say(report, how["failed"])
     return 0 if report.whole else 1
 
 
-def say(report: FetchReport) -> None:
-    """What came, and what is missing."""
+def say(report: FetchReport, failed: bool = False) -> None:
+    """What came, and what is missing. Items that `failed` have no outputs."""
     moved = report.moved
     there = f", {counted(moved.kept, 'file')} already there" if moved.kept else ""
-    click.echo(f"{report.folder}: outputs of {report.complete} of {report.items} items; ", nl=False)
-    click.echo(f"{counted(moved.files, 'file')} ({file_size(moved.bytes)}) fetched{there}.")
+    if not failed:
+        click.echo(f"{report.folder}: outputs of {report.complete} of {counted(report.items, 'item')}; ", nl=False)
+        click.echo(f"{counted(moved.files, 'file')} ({file_size(moved.bytes)}) fetched{there}.")
+    elif not report.items:
+        click.echo("No item has failed.")
     if report.logs is not None:
         click.echo(f"{report.folder}/logs: what {counted(report.logs, 'item')} printed.")
     if report.states is not None:
         click.echo(f"{report.folder}/state: the saved state of {counted(report.states, 'item')}.")
     for items, what in (
-        (report.unfinished, "have not finished; fetch again when they have"),
-        (report.failed, "failed and have no outputs"),
-        (report.gone, "have outputs that are not in the store any more: they expired or were deleted"),
+        (report.unfinished, "{have} not finished; repeat the command later"),
+        (report.failed, "failed and {have} no outputs"),
+        (report.gone, "{have} outputs that are not in the store any more: they expired or were deleted"),
     ):
         if items.count:
-            click.echo(f"{named(items)} {what}.", err=True)
+            click.echo(f"{named(items)} {what.format(have='has' if items.count == 1 else 'have')}.", err=True)
     for name, why in moved.problems[:PROBLEMS]:
         click.echo(f"{name} was not written: {why}.", err=True)
     if len(moved.problems) > PROBLEMS:
