@@ -208,6 +208,7 @@ def test_a_cancelled_job_resumes_with_what_is_left():
     job.retry([9])
     assert job.cancel() == 1
     assert job.status().state == "cancelled"
+    assert job.status().facts()["continue"] == f"tidemill resume {job.id}"
     sent = job.resume()
     # The lost chunk as a whole; of the chunk being retried, only its item.
     assert (sent.round, sent.chunks, sent.items) == (2, 2, 4)

@@ -11,7 +11,7 @@ from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import mebibytes, show_facts, show_json, shown_place
 from tidemill.client.live import following
-from tidemill.figures import duration
+from tidemill.figures import counted, duration
 
 if TYPE_CHECKING:
     from tidemill.client import Status, Summary
@@ -73,10 +73,10 @@ def facts(status: Status, summary: Summary, output: str, where: str = "") -> dic
         table["notify"] = status.told
     if status.spent:
         table["cost"] = status.spent.words()
-    if status.run_command:
-        table["continue"] = status.run_command
+    if command := status.continued_by(where):
+        table["continue"] = command
     if summary.outputs:
-        table["outputs"] = f"{shown_place(output)} ({summary.outputs} of {status.items} items)"
+        table["outputs"] = f"{shown_place(output)} ({summary.outputs} of {counted(status.items, 'item')})"
     elif status.succeeded:
         table["outputs"] = "none: no item wrote a file to its output folder ({output}, $TIDEMILL_OUTPUT)"
     if status.failed:

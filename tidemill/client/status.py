@@ -118,6 +118,16 @@ class Status:
         """Stable keys."""
         return asdict(self) | {"ended": self.ended}
 
+    def continued_by(self, where: str = "") -> str | None:
+        """What to type so that a job goes on that was cancelled, or that no local run works on. `where` names its
+        pipeline if that is needed."""
+        if self.state != "cancelled":
+            return self.run_command
+        command = f"tidemill resume {self.job}{where}"
+        if self.spent and self.spent.reached:
+            return f"{command} --max-usd USD, more than {self.spent.max_usd:g}"
+        return command
+
     def facts(self) -> dict[str, object]:
         chunks = self.chunks
         words = [f"{chunks.done} of {chunks.total} done", f"{chunks.running} running", f"{chunks.waiting} waiting"]
@@ -144,10 +154,8 @@ class Status:
             table["suggestion"] = self.suggestion
         for number, error in enumerate(self.fleet_errors):
             table["fleet" + f" {number + 1}" * (number > 0)] = error
-        if self.spent and self.spent.reached and self.state == "cancelled":
-            table["continue"] = f"tidemill resume {self.job} --max-usd USD, more than {self.spent.max_usd:g}"
-        elif self.run_command:
-            table["continue"] = self.run_command
+        if command := self.continued_by():
+            table["continue"] = command
         else:
             lost = [chunk for chunk in chunks.lost if chunk not in chunks.dead]
             if chunks.dead:
