@@ -8,13 +8,17 @@ from typing import Any
 
 from components import machines
 from components.config.checks.images import OTHER_IMAGE, STACKS_IMAGE
-from components.config.load import GCP_PLACES, PROJECT
+from components.config.load import DIRECTIONS, GCP_PLACES, PROJECT
 from components.config.models import StackConfig
 
 FILE = Path(__file__).parent.parent / "stacks" / "schema.json"
 
 _PLACES = {
-    "aws:region": {"type": "string", "pattern": r"^[a-z]{2,3}(-[a-z]+)+-\d$", "description": "The AWS region."},
+    "aws:region": {
+        "type": "string",
+        "pattern": rf"^[a-z]{{2,4}}(-[a-z]+)?-{DIRECTIONS}-\d$",
+        "description": "The AWS region.",
+    },
     "gcp:project": {
         "type": "string",
         "pattern": f"^{GCP_PLACES['gcp:project'][0]}$",
@@ -27,6 +31,22 @@ _PLACES = {
     },
 }
 """Required keys of the clouds' own providers."""
+
+_TAGS = {
+    "aws:defaultTags": {
+        "type": ["object", "string"],
+        "properties": {"tags": {"type": "object"}},
+        "additionalProperties": False,
+        "description": "Your own tags of every resource, under tags: {tags: {CostCenter: '4711'}}.",
+    },
+    "gcp:defaultLabels": {
+        "type": ["object", "string"],
+        "propertyNames": {"pattern": r"^[a-z][a-z0-9_-]{0,62}$"},
+        "description": "Your own labels of every resource; keys and values are lower-case.",
+    },
+}
+"""Keys of providers whose mistakes would leave resources without tags. As text they are JSON.
+Source: https://www.pulumi.com/registry/packages/aws/installation-configuration/"""
 
 
 def schema() -> dict[str, Any]:
@@ -41,7 +61,7 @@ def schema() -> dict[str, Any]:
         "properties": {
             "config": {
                 "type": "object",
-                "properties": {**_PLACES, **keys},
+                "properties": {**_PLACES, **_TAGS, **keys},
                 "required": [f"{PROJECT}:{name}" for name in model["required"]],
                 "if": {"properties": {f"{PROJECT}:cloud": {"const": "gcp"}}, "required": [f"{PROJECT}:cloud"]},
                 "then": {"required": ["gcp:project", "gcp:region"]},

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from components.config import ConfigError, StackConfig, from_file
-from components.config.errors import nearest
+from components.config.errors import nearest, shown
 from components.config.load import read_file
 from components.schema import schema
 from ops import project
@@ -72,8 +72,8 @@ def _against_schema(path: Path) -> str | None:
         example = f", such as {_EXAMPLES[key]}" if key in _EXAMPLES else ""
         return f"{key} is missing; it is required{example}."
     where = ".".join(str(part) for part in list(error.absolute_path)[1:])
-    if error.validator == "pattern" and where in _EXAMPLES:
-        return str(ConfigError(where, f'"{error.instance}"', f"one such as {_EXAMPLES[where]}", "Correct it"))
+    if where in _EXAMPLES:
+        return str(ConfigError(where, shown(error.instance), f"one such as {_EXAMPLES[where]}", "Correct it"))
     return f"{where or 'config'}: {error.message}. stacks/schema.json says what is allowed."
 
 

@@ -100,6 +100,9 @@ def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[s
         return _unknown_key(path, model, at)
     field = _field(model, path)
     hint = (field.description if field is not None and field.description else "Correct it").rstrip(".")
+    if value is None:
+        # An empty section of a file.
+        hint = f"Give it a value, or remove the key: {hint}"
     if kind == "missing":
         return missing(key_path([*at, *path]), hint)
     return ConfigError(key_path([*at, *path]), shown(value), _allowed(problem), hint)

@@ -14,9 +14,10 @@ from pulumi.runtime import config as runtime
 from pydantic import BaseModel, ValidationError
 
 from components.config.checks import check
-from components.config.checks.imports import check_place
+from components.config.checks.place import check_place
+from components.config.checks.settings import check_settings
 from components.config.defaults import fill, fill_gcp_queue
-from components.config.errors import ConfigError, from_pydantic, key_path, missing
+from components.config.errors import ConfigError, from_pydantic, missing
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
 
@@ -27,9 +28,11 @@ _GCP_PLACE = {
 }
 """Keys of Pulumi's provider, and the environment variables that it accepts instead.
 Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
+DIRECTIONS = "(central|(north|south)?(east|west)|north|south)"
+"""Every region of both clouds has one in its name, so that a misspelt one is told before a cloud is asked."""
 GCP_PLACES = {
     "gcp:project": (r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", "the id of a project, not its name or number"),
-    "gcp:region": (r"[a-z]+-[a-z]+\d+", "a region, like us-central1, and no zone"),
+    "gcp:region": (rf"[a-z]+-{DIRECTIONS}\d+", "a region, like us-central1, and no zone"),
 }
 """Their formats. Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image", "worker_image_arm64")
@@ -88,7 +91,6 @@ def from_pulumi() -> StackConfig:
     given = _given()
     if config.cloud == "gcp":
         _place(given)
-        _same_region(config, given.get("gcp:region"))
     check_place(config, given.get(f"{config.cloud}:region"), given.get("gcp:project"))
     return config
 
@@ -135,32 +137,29 @@ def _place(given: Mapping[str, str]) -> None:
             raise ConfigError(key, json.dumps(value), allowed, hint)
 
 
-def _same_region(config: StackConfig, region: str | None) -> None:
-    """Machines start in the stack's region, so their subnetwork must be there."""
-    existing = config.network.existing
-    if existing and existing.subnetwork and region and f"/regions/{region}/" not in existing.subnetwork:
-        raise ConfigError(
-            key_path(["network", "existing", "subnetwork"]),
-            json.dumps(existing.subnetwork),
-            f"a subnetwork in {region}, the stack's region",
-            "Name another subnetwork, or change gcp:region",
-        )
+_MERGE = "tag:yaml.org,2002:merge"
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses duplicate keys, as the engine does; plain YAML silently uses the last one."""
+    """Refuses duplicate keys, as the engine does; plain YAML silently uses the last one. Keys and days are text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """As the base class, without duplicate keys."""
         seen: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
-                if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                if key.tag != _MERGE:
+                    key.tag = "tag:yaml.org,2002:str"
+                if key.value in seen and key.tag != _MERGE:
                     raise yaml.constructor.ConstructorError(
                         None, None, f"the key `{key.value}` is there twice", key.start_mark
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+# A day that does not exist would end PyYAML with a traceback.
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.construct_yaml_str)
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -179,6 +178,8 @@ def read_file(path: Path) -> dict[str, Any]:
         raise _unreadable(path, _where(error)) from None
     except yaml.YAMLError as error:
         raise _unreadable(path, " ".join(str(error).split())) from None
+    except RecursionError:
+        raise _unreadable(path, "it is nested too deeply") from None
     config = content.get("config") or {} if isinstance(content, dict) else None
     if not isinstance(config, dict):
         raise _unreadable(path, "it has no `config:` with a mapping of keys to values")
@@ -207,8 +208,12 @@ def from_file(path: Path) -> StackConfig:
         ConfigError: the first thing that is wrong, as one line.
     """
     settings = read_file(path)["config"]
-    keys = {key.partition(":")[2]: value for key, value in settings.items() if str(key).startswith(f"{PROJECT}:")}
-    return parse(keys)
+    check_settings(settings)
+    config = parse({key.partition(":")[2]: value for key, value in settings.items() if key.startswith(f"{PROJECT}:")})
+    region, project = (settings.get(key) for key in (f"{config.cloud}:region", "gcp:project"))
+    # What is not a text there is found by the schema.
+    check_place(config, region if isinstance(region, str) else None, project if isinstance(project, str) else None)
+    return config
 
 
 def _from_json(model: type[BaseModel], key: str, text: str) -> Any:

@@ -291,7 +291,7 @@ def test_a_subnetwork_of_another_region():
         "network": "projects/h/global/networks/n",
         "subnetwork": "projects/h/regions/europe-west1/subnetworks/s",
     }
-    with pytest.raises(pulumi.RunError, match=r"^tidemill:network.existing.subnetwork: .* a subnetwork in us-central1"):
+    with pytest.raises(pulumi.RunError, match=r"^tidemill:network.existing.subnetwork: .* what is in us-central1"):
         run_stack("demo-gcp", network={"existing": existing})
 
 

@@ -17,6 +17,7 @@ config:
 """
 
 
+GCP = GOOD.replace("aws:region: us-west-2", "gcp:project: vision-dev\n  gcp:region: us-central1\n  tidemill:cloud: gcp")
 SOON = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(2)
 WAIVER = f"  tidemill:waivers: [{{rule: aws-s3-bucket-close, reason: It takes a while, until: {SOON}}}]\n"
 
@@ -51,7 +52,33 @@ def test_one_stack_is_named(stacks):
             GOOD.replace("us-west-2", "us-west-2a"),
             'aws:region: "us-west-2a" is not allowed. Allowed: one such as us-west-2.',
         ),
-        (GOOD.replace("us-west-2", "2"), "aws:region: 2 is not of type 'string'"),
+        (GOOD.replace("us-west-2", "2"), "aws:region: 2 is not allowed. Allowed: one such as us-west-2."),
+        (GOOD.replace("us-west-2", ""), "aws:region: null is not allowed."),
+        (GOOD.replace("us-west-2", "us-wset-2"), 'aws:region: "us-wset-2" is not allowed.'),
+        (GCP.replace("us-central1", "us-centrel1"), 'gcp:region: "us-centrel1" is not allowed.'),
+        (GOOD + "  tidemil:store: {}\n", "tidemil:store is not a known key. Did you mean 'tidemill:store'?"),
+        (GOOD + "  store: {}\n", "store is not a known key. Did you mean 'tidemill:store'?"),
+        (GOOD + "  aws:secretKey: hunter2\n", "aws:secretKey: a text of 7 characters (not shown) is not allowed."),
+        (GCP + "  gcp:accessToken: ya29\n", "gcp:accessToken: a text of 4 characters (not shown) is not allowed."),
+        (GOOD + "  aws:defaultTags: {CostCenter: a}\n", "aws:defaultTags: Additional properties are not allowed"),
+        (GCP + "  gcp:defaultLabels: {CostCenter: a}\n", "gcp:defaultLabels: 'CostCenter' does not match"),
+        (GOOD + WAIVER.replace(str(SOON), "2027-02-30"), 'until: "2027-02-30" is not allowed. Allowed: a day such as'),
+        (GOOD.replace("cpu:", "2026-01-01:"), 'tidemill:queues.2026-01-01: "2026-01-01" is not allowed.'),
+        (GOOD.replace('1"}}}', '1"}, capacity: [{max_cpus: 1,000}]}}'), "capacity[0].000 is not a known key."),
+        (GOOD + "  tidemill:store:\n", "Give it a value, or remove the key: The job store."),
+        (GOOD + f"  tidemill:overrides: {5000 * '['}\n", "it is nested too deeply"),
+        (
+            GOOD.replace('1"}', '1"}, machines: {zones: [us-east-1a]}'),
+            "Allowed: zones of us-west-2, the stack's region. Name its letter, such as a.",
+        ),
+        (
+            GOOD + "  tidemill:store: {kms_key: 'arn:aws:kms:eu-west-1:123456789012:key/a'}\n",
+            "Allowed: what is in us-west-2, the stack's region.",
+        ),
+        (
+            GCP + "  tidemill:logs: {kms_key: projects/p/locations/eu/keyRings/r/cryptoKeys/k}\n",
+            "Allowed: what is in us-central1, the stack's region.",
+        ),
         (GOOD + "  tidemill:team: other\n", ": line 6: the key `tidemill:team` is there twice. Correct the file."),
         (GOOD + "  tidemill:cloud: gcp\n", "gcp:project is missing; it is required, such as vision-dev."),
         ("config:\n", "tidemill:team is missing; it is required."),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from components.config import ConfigError, parse
-from components.config.checks.imports import check_place
+from components.config.checks.place import check_place
 from tests.fields import about
 from tests.unit.test_config_bad_input import GOOD, GOOD_ON_GCP
 

@@ -1,15 +1,13 @@
-"""Checks of imports: right cloud, region and project, and part of the stack."""
+"""Checks of imports: right cloud, and part of the stack."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from components.config.checks.common import check_all_set, refuse
 from components.config.checks.images import repository_of
 from components.config.errors import ConfigError, key_path, nearest, shown
 from components.config.models import StackConfig
-from components.config.types import JOB_QUEUE, REPOSITORY, SNS_TOPIC, SUBSCRIPTION, TOPIC
 
 _HERE = ("imports",)
 
@@ -37,38 +35,6 @@ def check_gcp_imports(config: StackConfig) -> None:
         refuse((*_HERE, "queues", name), queue, "job_queue", "only on AWS", "Name topic and subscription")
         check_all_set((*_HERE, "queues", name), queue, ("topic", "subscription"))
     _check_common(config)
-
-
-def check_place(config: StackConfig, region: str | None, project: str | None) -> None:
-    """Imports and the alarms' topic must be in the stack's region and project: nothing elsewhere is reached.
-
-    Args:
-        region: the stack's region; None if it comes from the environment.
-    """
-    imports = config.imports
-    named = [
-        (("monitoring", "topic"), config.monitoring.topic, SNS_TOPIC),
-        ((*_HERE, "repository"), imports.repository, REPOSITORY),
-    ]
-    for name, queue in imports.queues.items():
-        here = (*_HERE, "queues", name)
-        named += [
-            ((*here, "job_queue"), queue.job_queue, JOB_QUEUE),
-            ((*here, "topic"), queue.topic, TOPIC),
-            ((*here, "subscription"), queue.subscription, SUBSCRIPTION),
-        ]
-    for path, value, pattern in named:
-        found = pattern.fullmatch(value) if value else None
-        if found:
-            _same(path, found, "region", region, region)
-            _same(path, found, "project", f"projects/{project}" if project else None, project)
-
-
-def _same(path: Sequence[str], found: re.Match[str], what: str, wanted: str | None, said: str | None) -> None:
-    if wanted is not None and found.groupdict().get(what, wanted) != wanted:
-        raise ConfigError(
-            key_path(path), shown(found.string), f"what is in {said}, the stack's {what}", "Name one that is there"
-        )
 
 
 def _check_common(config: StackConfig) -> None:

@@ -1,0 +1,70 @@
+"""Checks that what a config names is where the stack is: nothing elsewhere is reached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from components.config.errors import ConfigError, key_path, shown
+from components.config.models import StackConfig
+
+Named = tuple[tuple[str | int, ...], str | None]
+"""A key's place in the config, and its value."""
+
+_REGION = re.compile(r"arn:[^:]*:[^:]*:(?P<aws>[^:]+):.*|.*/(locations|regions)/(?P<gcp>[^/]+)/.*")
+
+
+def check_place(config: StackConfig, region: str | None, project: str | None) -> None:
+    """What machines, alarms and buckets use must be in the stack's region, imports in its project too.
+
+    Args:
+        region: The stack's region; None if it comes from the environment.
+        project: The stack's project on GCP; None as above.
+
+    Raises:
+        ConfigError: the first thing that is elsewhere.
+    """
+    imports = [*_imports(config)]
+    for path, value in [*imports, *_used(config)]:
+        if value and (found := _REGION.fullmatch(value)):
+            _same(path, value, "region", found["aws"] or found["gcp"], region)
+    for path, value in imports:
+        if value and value.startswith("projects/"):
+            _same(path, value, "project", value.split("/")[1], project)
+    for path, zone in _zones(config):
+        if zone and region and len(zone) > 1 and not zone.startswith(region):
+            raise ConfigError(
+                key_path(path), shown(zone), f"zones of {region}, the stack's region", "Name its letter, such as a"
+            )
+
+
+def _imports(config: StackConfig) -> Iterator[Named]:
+    yield ("imports", "repository"), config.imports.repository
+    for name, queue in config.imports.queues.items():
+        for key in ("job_queue", "topic", "subscription"):
+            yield ("imports", "queues", name, key), getattr(queue, key)
+
+
+def _used(config: StackConfig) -> Iterator[Named]:
+    """Keys encrypt where they are: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html and
+    https://docs.cloud.google.com/storage/docs/encryption/customer-managed-keys#restrictions"""
+    yield ("monitoring", "topic"), config.monitoring.topic
+    yield ("store", "kms_key"), config.store.kms_key
+    yield ("logs", "kms_key"), config.logs.kms_key
+    if config.network.existing:
+        yield ("network", "existing", "subnetwork"), config.network.existing.subnetwork
+
+
+def _zones(config: StackConfig) -> Iterator[Named]:
+    for name, queue in config.queues.items():
+        for index, zone in enumerate(queue.machines.zones):
+            yield ("queues", name, "machines", "zones", index), zone
+    for name, files in config.file_systems.items():
+        yield ("file_systems", name, "zone"), files.zone
+
+
+def _same(path: Sequence[str | int], value: str, what: str, found: str, wanted: str | None) -> None:
+    if wanted is not None and found != wanted:
+        raise ConfigError(
+            key_path(path), shown(value), f"what is in {wanted}, the stack's {what}", "Name one that is there"
+        )

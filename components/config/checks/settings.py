@@ -1,0 +1,40 @@
+"""Checks of all keys of a stack file: names that nothing reads, and credentials."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from components.config.errors import ConfigError, unknown
+from components.config.models import StackConfig
+
+OWN = "tidemill"
+_KEYS = [*(f"{OWN}:{name}" for name in StackConfig.model_fields), "aws:region", "gcp:project", "gcp:region"]
+_MISSPELT = 0.8
+"""As similar as `tidemil` and `tidemill`, and more than another program's name."""
+_CREDENTIALS = ("aws:secretKey", "aws:token", "gcp:accessToken", "gcp:credentials")
+"""Sources: https://www.pulumi.com/registry/packages/aws/installation-configuration/ and the same page of gcp."""
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Keys must begin with a program's or provider's name, and hold no credential.
+
+    Args:
+        settings: The `config:` of a stack file.
+
+    Raises:
+        ConfigError: the first key that is wrong.
+    """
+    for key, value in settings.items():
+        of, colon, _ = key.partition(":")
+        if not colon or (of != OWN and difflib.SequenceMatcher(None, of, OWN).ratio() > _MISSPELT):
+            raise unknown(key, f"{OWN}:{key.rpartition(':')[2]}", _KEYS)
+        # `{secure: …}` is encrypted by the stack's key.
+        if key in _CREDENTIALS and isinstance(value, str):
+            raise ConfigError(
+                key,
+                f"a text of {len(value)} characters (not shown)",
+                "no credential in a stack file, which others read",
+                "Remove it and log in to the cloud instead; if this was the credential itself, replace it",
+            )
