@@ -185,7 +185,7 @@ class Batch:
             yield self
         finally:
             self._stop.set()
-            thread.join(timeout=30)
+            thread.join(timeout=60)
             assert self.nursery.stdin is not None
             self.nursery.stdin.close()
             try:
@@ -195,7 +195,7 @@ class Batch:
                 for pid in marked(str(self.scratch)):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-                reader.join(timeout=10)
+                reader.join(timeout=60)
 
     @property
     def scratch_as_seen(self) -> Path:

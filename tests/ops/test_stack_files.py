@@ -96,7 +96,7 @@ def test_of_writers_at_once_each_edit_is_whole_or_refused(path):
         each.start()
     answers = [told.get(timeout=60) for _ in writers]
     for each in writers:
-        each.join(30)
+        each.join(60)
     won = [answer for answer in answers if answer in families]
     assert len(won) == 1
     assert sum("changed meanwhile" in answer for answer in answers) == len(families) - 1
@@ -104,7 +104,7 @@ def test_of_writers_at_once_each_edit_is_whole_or_refused(path):
 
 
 def _write_what_was_read(path, texts, family, start, told):
-    start.wait(30)
+    start.wait(60)
     try:
         stack_files.write(path, *texts)
         told.put(family)

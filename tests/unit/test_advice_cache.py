@@ -69,7 +69,7 @@ def test_two_at_once_leave_a_whole_file(tmp_path: Path):
         found = Cache(tmp_path).find(["a"], 600)
         assert found is None or found[1] in long
     for each in threads:
-        each.join(30)
+        each.join(60)
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 

@@ -173,7 +173,7 @@ def test_every_shell_has_a_script(shell, capsys):
     assert f"_TIDEMILL_COMPLETE={shell}_complete" in script
     program = shutil.which(shell)
     if program:
-        subprocess.run([program, "-n"], input=script, text=True, timeout=30, check=True)
+        subprocess.run([program, "-n"], input=script, text=True, timeout=60, check=True)
 
 
 def test_bash_completes_with_the_script(uris, tmp_path):

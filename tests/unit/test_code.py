@@ -65,7 +65,7 @@ def test_the_same_content_has_the_same_name_wherever_and_whenever_it_is_packed(f
         env={**os.environ, "PYTHONHASHSEED": "7"},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
     assert other_process.stdout.strip() == first

@@ -185,7 +185,7 @@ def test_workers_of_a_machine_fetch_once_side_by_side(machine, monkeypatch):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(fetched) == 1
     assert len(found) == 8
     assert len(set(found)) == 1

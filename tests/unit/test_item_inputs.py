@@ -55,7 +55,7 @@ class TestItemInputs:
 
         class Slow(Staging):
             def _copy(self, source: Path, target: Path, stop: Stop) -> None:
-                assert gate.wait(30)
+                assert gate.wait(60)
                 super()._copy(source, target, stop)
 
         with inputs_of(tmp_path, Slow) as (inputs, staging):

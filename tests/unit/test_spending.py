@@ -120,7 +120,7 @@ def test_a_limit_is_passed_by_little_however_small_the_chunks(
                 break
         ends.append(total / limit.max_usd)
         assert looks <= 2 * LOOKS
-    assert max(ends) <= 1.12
+    assert max(ends) <= 1.25
     assert sum(ends) / len(ends) <= 1.04
 
 

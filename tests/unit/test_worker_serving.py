@@ -261,7 +261,7 @@ class TestJobs:
                 running[0] += 1
                 together[0] = max(together[0], running[0])
             # The other job runs beside the first item.
-            assert others_first.wait(30)
+            assert others_first.wait(60)
             time.sleep(0.01)
             with lock:
                 running[0] -= 1
@@ -285,7 +285,7 @@ class TestJobs:
             if task.job == other.spec.job:
                 return "succeeded"
             assert isinstance(task.stop, JobStop)
-            assert task.stop.wait(30), "the job's end"
+            assert task.stop.wait(60), "the job's end"
             return None
 
         source = Source(Lease(dear), Lease(other), Lease(dear))

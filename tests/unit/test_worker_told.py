@@ -65,13 +65,13 @@ def dies_while_it_tells(serve: Any, source: Source, topic: Topic, code: WorkerEx
     stop = Stop()
 
     def notice() -> None:
-        topic.asked.wait(20)
+        topic.asked.wait(60)
         stop.set(StopReason.NOTICE, left=endings.LAST_SECONDS + 0.2)
 
     thread = threading.Thread(target=notice)
     thread.start()
     assert serve(source, stop=stop, publish=topic.publish).run() is code
-    thread.join(20)
+    thread.join(60)
 
 
 @pytest.mark.parametrize("kind", [Source, Array])
@@ -105,7 +105,7 @@ def test_a_machine_works_on_while_its_message_is_on_its_way(store, serve, topic)
     stop, seen = Stop(), []
 
     def watch() -> None:
-        topic.asked.wait(20)
+        topic.asked.wait(60)
         source.waiting.append(other)
         while not other.ended:
             stop.wait(0.02)
@@ -118,7 +118,7 @@ def test_a_machine_works_on_while_its_message_is_on_its_way(store, serve, topic)
     thread = threading.Thread(target=watch)
     thread.start()
     serve(source, stop=stop, publish=topic.publish).run()
-    thread.join(20)
+    thread.join(60)
     assert seen == [[]]
     assert (first.ended, other.ended) == (["ack"], ["ack"])
 
@@ -140,7 +140,7 @@ def test_a_message_on_its_way_has_the_time_that_the_machine_has(store, serve, to
     lease, stop = Lease(job), Stop()
 
     def stopped() -> None:
-        topic.asked.wait(20)
+        topic.asked.wait(60)
         stop.set(reason)
         time.sleep(SLOW_SECONDS)
         topic.goes.set()
@@ -148,7 +148,7 @@ def test_a_message_on_its_way_has_the_time_that_the_machine_has(store, serve, to
     thread = threading.Thread(target=stopped)
     thread.start()
     serve(Array(lease), stop=stop, publish=topic.publish).run()
-    thread.join(20)
+    thread.join(60)
     assert lease.ended == ["ack"]
     assert store.exists(layout.told_sent(job.spec.job, 0))
 
@@ -159,7 +159,7 @@ def test_the_worker_that_finds_its_job_cancelled_waits_for_its_message(store, se
     job.ledger.cancel()
 
     def slow() -> None:
-        topic.asked.wait(20)
+        topic.asked.wait(60)
         time.sleep(SLOW_SECONDS)
         topic.goes.set()
 
