@@ -44,7 +44,7 @@ def asked(folder: Path, line: str) -> str:
     address = str(folder / "fetch.sock")
     with host.Server(address, host.Asked) as server, socket.socket(socket.AF_UNIX) as caller:
         threading.Thread(target=server.handle_request, daemon=True).start()
-        caller.settimeout(10)
+        caller.settimeout(60)
         caller.connect(address)
         caller.sendall(line.encode() + b"\n")
         return caller.recv(600).decode()

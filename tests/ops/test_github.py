@@ -85,7 +85,7 @@ def fake() -> Iterator[Fake]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join(5)
+        thread.join(60)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SECONDS = 60
+SECONDS = 120
 DEVICES = ("null", "urandom")
 
 
