@@ -86,7 +86,7 @@ def runs_after_a_kill(team, module: str) -> list[str]:
     block = f"test {{index}} -ne 3 || test -e {gate} || {{ echo $$ > {running}; exec sleep 60; }}"
     job = team.job([str(n) for n in range(5)], ["sh", "-c", f"echo {{index}} >> {log}; {block}"])
     worker = start(job, module, 1)
-    until(lambda: list((team.root / "store").glob(f"jobs/{job.spec.job}/r0/progress/0/*")), "progress")
+    until(lambda: sorted(job.ledger.chunk(0, 0).progress()) == [0, 1, 2], "progress")
     pid = int(until(lambda: running.exists() and running.read_text(), "the fourth item"))
     worker.kill()
     worker.communicate(timeout=60)
