@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from components import machines
 from components.config.checks.file_systems import check_mounted
+from components.config.checks.hosts import check_host
 from components.config.checks.images import check_worker
 from components.config.checks.refused import refuse
 from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
@@ -223,6 +224,7 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
                 key_path(here), shown(given), f"exactly one of {', '.join(kinds)}", "Make a mount for each of them"
             )
         check_mounted(here, mount.file_system, config)
+        check_host(here, name, mount)
         if mount.path in seen or any(
             mount.path == taken or mount.path.startswith(f"{taken}/") for taken in _TAKEN_PATHS
         ):
