@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -43,8 +43,8 @@ def store() -> Store:
     return Store.open("memory://")
 
 
-def attempt(store: Store, folder: Path, name: str, stop: Stop | None = None, seconds: int = 1) -> ItemState:
-    settings = StateSettings(snapshot_seconds=seconds)
+def attempt(store: Store, folder: Path, name: str, stop: Stop | None = None) -> ItemState:
+    settings = StateSettings(snapshot_seconds=1)
     stop = stop or Stop()
     return ItemState(store, settings, (JOB, 0, name, 0, ""), folder, room=lambda: 2**30, stop=stop, labels={})
 
@@ -86,34 +86,40 @@ def test_a_file_that_is_being_written_is_not_saved(store, tmp_path, request, mut
     assert found == seen
 
 
-def test_a_program_that_saves_all_the_time_is_saved_whole(store, tmp_path, monkeypatch):
+class Passing(threading.Event):
+    """Waits by letting time pass, in which a program replaces its checkpoint five times a second. The wait is over when
+    there is a snapshot, or after a minute."""
+
+    EVERY = 0.2
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        super().__init__()
+        self.now, self._folder, self._store = 0.0, folder, store
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end = self.now + (timeout or 0.0)
+        while (due := self.EVERY * (self.now // self.EVERY + 1)) <= end:
+            self.now = due + 1e-6
+            (self._folder / "new").write_bytes(b"%06d" % (self.now / self.EVERY) * 1000)
+            os.utime(self._folder / "new", (self.now, self.now))
+            (self._folder / "new").rename(self._folder / "checkpoint")
+        self.now = max(self.now, end)
+        return bool(newest(self._store)) or self.now > 60
+
+
+def test_a_program_that_saves_all_the_time_is_saved_whole(store, tmp_path, monkeypatch, patch_time):
     """It replaces its checkpoint more often than the folder would have to rest, and each of them is whole."""
     monkeypatch.setattr(item_state, "PATIENCE", 1000)
-    # The folder would have to rest for 1 s. Tenths of a second are no measure on a busy machine.
-    running = attempt(store, tmp_path, "a", seconds=4)
-    running.prepare()
-    running.begin()
-    ended = threading.Event()
-
-    def write() -> None:
-        for n in count():
-            (running.folder / "new").write_bytes(b"%06d" % n * 1000)
-            (running.folder / "new").rename(running.folder / "checkpoint")
-            if ended.wait(0.8):
-                return
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        end = time.monotonic() + 60
-        while "checkpoint" not in (found := newest(store)) and time.monotonic() < end:
-            time.sleep(0.05)
-    finally:
-        ended.set()
-        writer.join()
-        running.close()
+    time_ = Passing(tmp_path, store)
+    patch_time(monotonic=lambda: time_.now)
+    state = attempt(store, tmp_path, "a")
+    state.prepare()
+    monkeypatch.setattr(state, "_ended", time_)
+    state._watch()
+    found = newest(store)
     assert found["checkpoint"] == found["checkpoint"][:6] * 1000
     assert [one.open for one in Snapshots(store, JOB, 0).newest_first() if one.kind == "snapshot"][-1] == ()
+    assert 1 < time_.now < 10
 
 
 def test_a_warning_saves_once_and_ends_nothing(store, tmp_path):
