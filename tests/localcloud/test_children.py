@@ -89,7 +89,7 @@ def test_a_child_sees_its_own_processes_and_a_root_it_cannot_write(cloud: Accoun
 def test_children_of_a_machine_share_its_network_and_nothing_else_is_reachable(cloud: Account, queue: str) -> None:
     script = """
 import os, socket, urllib.request
-print(urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/moto-api/", timeout=5).status)
+print(urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/moto-api/", timeout=60).status)
 server = socket.create_server(("127.0.0.1", 18083))
 try:
     socket.create_connection(("192.0.2.1", 80), timeout=2)
@@ -103,7 +103,7 @@ def test_a_job_does_not_reach_localcloud_s_controls(cloud: Account, queue: str) 
     script = """
 import os, urllib.error, urllib.request
 try:
-    urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/_localcloud/health", timeout=5)
+    urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/_localcloud/health", timeout=60)
 except urllib.error.HTTPError as error:
     print(error.code)
 """
@@ -226,16 +226,16 @@ def test_a_child_whose_log_stream_cannot_be_made_is_not_started(
 
 
 def test_log_streams_are_throttled_and_without_blocking_a_child_starts_all_the_same() -> None:
-    with account(log_stream_rate=1) as cloud:
+    with account(log_stream_rate=0) as cloud:
         queue = cloud.queue()
         cloud.logs.create_log_group(logGroupName="throttled")
         options = {"awslogs-group": "throttled", "awslogs-stream-prefix": "cpu"}
         log = {"logDriver": "awslogs", "options": options | {"mode": "non-blocking"}}
-        children = [cloud.run(queue, sh(cloud, "echo $$; sleep 0.2", logConfiguration=log)) for _ in range(4)]
+        children = [cloud.run(queue, sh(cloud, "echo $$", logConfiguration=log)) for _ in range(4)]
         assert {cloud.ended(each)["status"] for each in children} == {"SUCCEEDED"}
         blocking = sh(cloud, "true", logConfiguration={"logDriver": "awslogs", "options": options})
         array = cloud.ended(cloud.run(queue, blocking, size=4, retryStrategy={"attempts": 1}))
-        assert array["arrayProperties"]["statusSummary"]["FAILED"]
+        assert array["arrayProperties"]["statusSummary"]["FAILED"] == 4
 
 
 def test_a_command_that_does_not_exist_is_not_started(cloud: Account, queue: str) -> None:
@@ -269,7 +269,7 @@ def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
             cloud.becomes(job, "RUNNING")
             machine = next(iter(cloud.api._scheduler.machines.values()))
             print(machine.holder, flush=True)
-            time.sleep(60)
+            time.sleep(600)
         """)
     )
     daemon = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
@@ -279,7 +279,7 @@ def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
         assert len(sleeping(4343)) == 1
     finally:
         daemon.send_signal(signal.SIGKILL)
-        daemon.wait(10)
+        daemon.wait(60)
     until(lambda: not sleeping(4343) and not Path(f"/proc/{holder}").exists())
 
 
@@ -289,7 +289,7 @@ def test_plain_processes_where_there_are_no_namespaces() -> None:
         volumes = [{"name": "cache", "host": {"sourcePath": "/var/lib/cache"}}]
         definition = sh(
             cloud,
-            "echo here > $CACHE/x; echo $CACHE; echo $AWS_ACCESS_KEY_ID; (sleep 4444 &) ; exec sleep 60",
+            "echo here > $CACHE/x; echo $CACHE; echo $AWS_ACCESS_KEY_ID; (sleep 4444 &) ; exec sleep 600",
             environment=[{"name": "CACHE", "value": "/cache"}],
             mountPoints=[{"sourceVolume": "cache", "containerPath": "/cache"}],
             task={"volumes": volumes, "taskRoleArn": job_role},
@@ -297,7 +297,7 @@ def test_plain_processes_where_there_are_no_namespaces() -> None:
         queue = cloud.queue()
         job = cloud.run(queue, definition)
         cloud.becomes(job, "RUNNING")
-        time.sleep(0.3)
+        until(lambda: sleeping(4444))
         cloud.batch.terminate_job(jobId=job, reason="enough")
         assert cloud.ended(job)["statusReason"] == "enough"
         lines = cloud.lines(job)
@@ -319,7 +319,7 @@ def test_stopping_ends_everything_soon() -> None:
         holders = [machine.holder for machine in cloud.api._scheduler.machines.values()]
         start = time.monotonic()
         cloud.api.stop()
-        assert time.monotonic() - start < 60, "it does not wait for what sleeps 4545 s"
+        assert time.monotonic() - start < 600, "it does not wait for what sleeps 4545 s"
     assert sleeping(4545) == []
     assert not [holder for holder in holders if Path(f"/proc/{holder}").exists()]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from localcloud.aws.accounts import service_client
-from tests.localcloud.harness import Account, account, until
+from tests.localcloud.harness import Account, Gate, account, gate, until
 
 DRAINING = "mkdir -p /etc/ecs && echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config"
 RETRY_HOST = {
@@ -27,7 +27,7 @@ def ask(method, path, **headers):
     for name, value in headers.items():
         request.add_header("X-aws-ec2-metadata-" + name.replace("_", "-"), value)
     try:
-        return urllib.request.urlopen(request, timeout=5).read().decode()
+        return urllib.request.urlopen(request, timeout=60).read().decode()
     except urllib.error.HTTPError as error:
         return error.code
 answers = {"v1": ask("GET", "/latest/meta-data/instance-id"), "no ttl": ask("PUT", "/latest/api/token"),
@@ -42,7 +42,7 @@ role = answers["meta-data/iam/security-credentials/"]
 answers["credentials"] = ask("GET", "/latest/meta-data/iam/security-credentials/" + role, token=token)
 relative = os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
 if relative:
-    answers["task"] = urllib.request.urlopen("http://169.254.170.2" + relative, timeout=5).read().decode()
+    answers["task"] = urllib.request.urlopen("http://169.254.170.2" + relative, timeout=60).read().decode()
 print(json.dumps(answers))
 """
 
@@ -50,6 +50,12 @@ print(json.dumps(answers))
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Account]:
     with account() as made:
+        yield made
+
+
+@pytest.fixture
+def held() -> Iterator[Gate]:
+    with gate() as made:
         yield made
 
 
@@ -82,7 +88,7 @@ def test_version_one_of_the_metadata_where_the_template_allows_it(cloud: Account
     assert json.loads(cloud.lines(job)[0])["v1"].startswith("i-")
 
 
-def test_user_data_runs_as_rendered_and_changes_nothing_here(cloud: Account) -> None:
+def test_user_data_runs_as_rendered_and_changes_nothing_here(cloud: Account, held: Gate) -> None:
     script = f"""#!/bin/bash
 {DRAINING}
 mkfs.xfs /dev/nvme1n1
@@ -104,11 +110,12 @@ exit 0
         {"sourceVolume": "shared", "containerPath": "/srv/deep/shared"},
     ]
     definition = cloud.definition(
-        "sh", "-c", "cat /data/file; touch /data/x || echo read-only; echo kept > /srv/deep/shared/kept; sleep 0.3",
+        "sh", "-c", f"cat /data/file; touch /data/x || echo read-only; echo kept > /srv/deep/shared/kept; {held.wait}",
         mountPoints=mounts, task={"volumes": volumes},
     )  # fmt: skip
     job = cloud.run(queue, definition)
-    config = until(lambda: [each["config"] for each in machines(cloud) if each["children"]])[0]
+    config = until(lambda: [each["config"] for each in machines(cloud) if job in each["children"]])[0]
+    held.open()
     assert config == {"ECS_ENABLE_SPOT_INSTANCE_DRAINING": "true", "ECS_IMAGE_PULL_BEHAVIOR": "once"}
     assert cloud.ended(job)["status"] == "SUCCEEDED"
     lines = cloud.lines(job)
@@ -128,14 +135,14 @@ def test_failing_user_data_is_logged_and_the_agent_joins(cloud: Account, caplog:
 
 
 @pytest.mark.parametrize("draining", [True, False])
-def test_a_reclaimed_machine_gets_notice_and_then_nothing(draining: bool) -> None:
+def test_a_reclaimed_machine_gets_notice_and_then_nothing(draining: bool, held: Gate) -> None:
     with account(reclaim_seconds=1.5) as cloud:
         script = f"#!/bin/sh\n{DRAINING if draining else ':'}\n"
         queue = cloud.queue(
             cloud.environment(launchTemplate=cloud.template(script), instanceTypes=["c6i.large"], maxvCpus=4)
         )
         watch = cloud.definition("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", cpus=2, more=RETRY_HOST)
-        brief = cloud.definition("sh", "-c", "sleep 0.2", cpus=1)
+        waits, brief = cloud.definition("sh", "-c", held.wait, cpus=1), cloud.definition("true", cpus=1)
         job = cloud.run(queue, watch)
         cloud.becomes(job, "RUNNING")
         doomed = cloud.api.control["reclaim"]({})["instance"]
@@ -147,17 +154,24 @@ def test_a_reclaimed_machine_gets_notice_and_then_nothing(draining: bool) -> Non
         cloud.batch.terminate_job(jobId=job, reason="enough")
         until(lambda: not machines(cloud))
 
-        first = cloud.run(queue, brief)
+        cloud.api.control["settings"]({"reclaim_seconds": 600})
+        first = cloud.run(queue, waits)
         cloud.becomes(first, "RUNNING")
         doomed = cloud.api.control["reclaim"]({})["instance"]
-        cloud.ended(first)
         cloud.ended(cloud.run(queue, brief))
+        held.open()
+        cloud.ended(first)
         late = [each for each in cloud.api.control["placements"]({})["placements"] if each["doomed"]]
         assert bool(late) is not draining, "only draining keeps new children off a machine that has its notice"
         assert {each["instance"] for each in late} <= {doomed}
 
 
-def test_the_notice_is_in_the_metadata(cloud: Account) -> None:
+def test_the_notice_is_in_the_metadata() -> None:
+    with account(reclaim_seconds=600) as cloud:
+        sees_its_notice(cloud)
+
+
+def sees_its_notice(cloud: Account) -> None:
     script = """
 import json, time, urllib.error, urllib.request
 base = "http://169.254.169.254/latest/"
@@ -193,13 +207,14 @@ def test_what_cannot_be_reclaimed() -> None:
         assert empty.api.control["reclaim"]({}) == {"instance": None}, "On-Demand is not taken away"
 
 
-def test_machines_fit_what_waits_stay_within_the_limit_and_go_when_idle() -> None:
+def test_machines_fit_what_waits_stay_within_the_limit_and_go_when_idle(held: Gate) -> None:
     with account() as cloud:
         environment = cloud.environment(instanceTypes=["c6i.large", "c6i.xlarge", "c6i.2xlarge"], maxvCpus=7)
         queue = cloud.queue(environment)
-        parent = cloud.run(queue, cloud.definition("sleep", "0.5"), size=12)
+        parent = cloud.run(queue, cloud.definition("sh", "-c", held.wait), size=12)
         until(lambda: sum(len(each["children"]) for each in machines(cloud)) == 8)
         assert sorted(each["type"] for each in machines(cloud)) == ["c6i.large", "c6i.large", "c6i.xlarge"]
+        held.open()
         assert cloud.ended(parent)["status"] == "SUCCEEDED"
         until(lambda: not machines(cloud))
 
@@ -213,13 +228,14 @@ def test_machines_that_must_always_be_there() -> None:
         assert {each["instance"] for each in machines(warm)} == first
 
 
-def test_the_next_rung_opens_when_the_first_is_full() -> None:
+def test_the_next_rung_opens_when_the_first_is_full(held: Gate) -> None:
     with account() as cloud:
         spot = cloud.environment("spot", instanceTypes=["c6i.large"], maxvCpus=2)
         demand = cloud.environment("demand", type="EC2", instanceTypes=["c6i.large"], maxvCpus=2)
-        parent = cloud.run(cloud.queue(spot, demand), cloud.definition("sleep", "0.5", cpus=2), size=3)
+        parent = cloud.run(cloud.queue(spot, demand), cloud.definition("sh", "-c", held.wait, cpus=2), size=3)
         until(lambda: {each["environment"] for each in machines(cloud) if each["children"]} == {"spot", "demand"})
         assert len(machines(cloud)) == 2
+        held.open()
         assert cloud.ended(parent)["status"] == "SUCCEEDED"
 
 
@@ -237,42 +253,46 @@ def test_the_next_rung_opens_while_spot_is_dry() -> None:
 
 
 @pytest.mark.parametrize("patient", [True, False])
-def test_an_infrastructure_update_replaces_machines(patient: bool) -> None:
-    with account(time_scale=1 if patient else 0.01) as cloud:
+def test_an_infrastructure_update_replaces_machines(patient: bool, held: Gate) -> None:
+    with account(time_scale=60 if patient else 0.01) as cloud:
         environment = cloud.environment(instanceTypes=["c6i.large"])
-        job = cloud.run(cloud.queue(environment), cloud.definition("sleep", "1.5", more=RETRY_HOST))
+        job = cloud.run(cloud.queue(environment), cloud.definition("sh", "-c", held.wait, more=RETRY_HOST))
         cloud.becomes(job, "RUNNING")
         old = machines(cloud)[0]["instance"]
-        cloud.batch.update_compute_environment(
-            computeEnvironment=environment,
-            computeResources={"instanceTypes": ["c7i.large"]},
-            updatePolicy={"jobExecutionTimeoutMinutes": 1},
-        )
-        assert cloud.status_of(environment) == "UPDATING"
+        with cloud.still():
+            cloud.batch.update_compute_environment(
+                computeEnvironment=environment,
+                computeResources={"instanceTypes": ["c7i.large"]},
+                updatePolicy={"jobExecutionTimeoutMinutes": 1},
+            )
+            assert cloud.status_of(environment) == "UPDATING"
+        until(lambda: patient or cloud.job(job)["attempts"])
+        held.open()
         done = cloud.ended(job)
         assert done["status"] == "SUCCEEDED"
         assert len(done["attempts"]) == (1 if patient else 2)
         until(lambda: cloud.status_of(environment) == "VALID")
         assert old not in [each["instance"] for each in machines(cloud)]
         other = cloud.run(
-            cloud.batch.describe_job_queues()["jobQueues"][0]["jobQueueArn"], cloud.definition("sleep", "0.2")
+            cloud.batch.describe_job_queues()["jobQueues"][0]["jobQueueArn"], cloud.definition("sleep", "600")
         )
         cloud.becomes(other, "RUNNING")
         assert {each["type"] for each in machines(cloud) if each["children"]} == {"c7i.large"}
 
 
-def test_a_scaling_update_leaves_machines_alone(cloud: Account) -> None:
+def test_a_scaling_update_leaves_machines_alone(cloud: Account, held: Gate) -> None:
     environment = cloud.environment()
-    job = cloud.run(cloud.queue(environment), cloud.definition("sleep", "0.8"))
+    job = cloud.run(cloud.queue(environment), cloud.definition("sh", "-c", held.wait))
     cloud.becomes(job, "RUNNING")
     cloud.batch.update_compute_environment(computeEnvironment=environment, computeResources={"maxvCpus": 16})
     until(lambda: cloud.status_of(environment) == "VALID")
     assert cloud.job(job)["status"] == "RUNNING"
+    held.open()
     assert len(cloud.ended(job)["attempts"]) == 1
 
 
 def test_without_namespaces_user_data_is_read_and_the_notice_written() -> None:
-    with account(namespaces=False) as cloud:
+    with account(namespaces=False, reclaim_seconds=600) as cloud:
         assert cloud.api.health()["namespaces"] is False
         queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(f"#!/bin/sh\n{DRAINING}\n")))
         definition = cloud.definition(
@@ -307,9 +327,11 @@ def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account) -> Non
 
 
 def test_a_job_is_not_lost_by_the_reason_that_batch_shows_while_it_scales_from_zero() -> None:
-    with account(machine_boot_seconds=0.5) as cloud:
-        job = cloud.run(cloud.queue(), cloud.definition("true"))
-        waiting = until(lambda: (j := cloud.job(job)).get("statusReason") and j)
+    with account() as cloud:
+        queue = cloud.queue()
+        with cloud.still():
+            job = cloud.run(queue, cloud.definition("true"))
+            waiting = until(lambda: (j := cloud.job(job)).get("statusReason") and j)
         assert waiting["status"] == "RUNNABLE"
         assert waiting["statusReason"].startswith("MISCONFIGURATION")
         assert cloud.ended(job)["status"] == "SUCCEEDED"

@@ -30,7 +30,8 @@ MACHINE_PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/
 IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Docker's default PATH: https://github.com/moby/moby/blob/master/daemon/pkg/oci/defaults.go"""
 BATCH_GROUP = "/aws/batch/job"
-LAST_LINES_SECONDS = 1.0
+LAST_LINES_SECONDS = 30.0
+"""How long an attempt waits for its last lines to be sent: a program that it left behind may keep their pipe open."""
 
 
 @dataclass(frozen=True)
