@@ -57,6 +57,7 @@ _VERSIONING = {
     "aws:s3/bucketVersioning:BucketVersioning": ("versioningConfiguration.status", "Enabled"),
     "gcp:storage/bucket:Bucket": ("versioning.enabled", True),
 }
+_BUCKETS = ("aws:s3/bucket:Bucket", "gcp:storage/bucket:Bucket")
 # Flags that let a delete remove the contents too.
 _FORCE = ("forceDestroy", "forceDelete", "deleteContentsOnDestroy")
 
@@ -69,6 +70,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield from _unprotected(step)
         if step.op in ("update", "replace"):
             yield from _kept_shorter(step)
+        yield from _overwritten(step, steps)
 
 
 def _lost(step: Step) -> Iterator[Finding]:
@@ -119,9 +121,16 @@ def _kept_shorter(step: Step) -> Iterator[Finding]:
     if rules:
         lines = tuple(f"{row.path}: {row.old or 'none'} to {row.new or 'none'}" for row in rules)
         yield Finding("medium", "state-expires", step.name, step.urn, "changes deletion by age", lines)
+
+
+def _overwritten(step: Step, steps: list[Step]) -> Iterator[Finding]:
+    """On AWS the setting is a resource of its own, which goes when a stack file no longer sets it."""
     path, on = _VERSIONING.get(step.type, ("", None))
-    if path and at(step.old, parts(path)) == on and at(step.new, parts(path)) != on:
-        yield Finding("high", "state-expires", step.name, step.urn, "no longer keeps overwritten objects")
+    if not path or step.op == "create" or at(step.old, parts(path)) != on or at(step.new, parts(path)) == on:
+        return
+    if step.op == "delete" and any(each.op == "delete" and each.type in _BUCKETS for each in steps):
+        return  # The bucket goes, which says more.
+    yield Finding("high", "state-expires", step.name, step.urn, "no longer keeps overwritten objects")
 
 
 def _number(value: Any) -> float | None:

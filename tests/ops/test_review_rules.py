@@ -49,6 +49,22 @@ def test_state_that_goes_is_critical_whether_it_is_deleted_or_replaced(kind):
     assert told(step("update", kind, old={"x": 1}, new={"x": 2}, diff={"x": "update"}), kind="state-lost") == []
 
 
+def test_versioning_that_goes_is_told_on_both_clouds_unless_the_bucket_goes_with_it():
+    setting = "aws:s3/bucketVersioning:BucketVersioning"
+    on, off = ({"versioningConfiguration": {"status": status}} for status in ("Enabled", "Suspended"))
+    said = [("high", "no longer keeps overwritten objects")]
+    assert told_of(step("delete", setting, old=on), kind="state-expires") == said
+    changed = step("update", setting, old=on, new=off, diff={"versioningConfiguration.status": "update"})
+    assert told_of(changed, kind="state-expires") == said
+    assert told_of(step("delete", setting, old=off), kind="state-expires") == []
+    assert told_of(step("delete", setting, old=on), step("delete", BUCKET, old={}), kind="state-expires") == []
+    google = "gcp:storage/bucket:Bucket"
+    kept, dropped = ({"versioning": {"enabled": each}} for each in (True, False))
+    changed = step("update", google, old=kept, new=dropped, diff={"versioning.enabled": "update"})
+    assert told_of(changed, kind="state-expires") == said
+    assert told_of(step("delete", google, old=kept), kind="state-expires") == []
+
+
 def test_a_cap_on_spot_prices_is_the_most_that_a_fleet_costs():
     resources = {"type": "SPOT", "maxVcpus": 8, "instanceTypes": ["c6i.2xlarge"]}
     old, new = ({"computeResources": resources | more} for more in ({}, {"bidPercentage": 30}))
