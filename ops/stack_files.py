@@ -270,7 +270,7 @@ def assignment(text: str) -> tuple[list[str | int], Any]:
         raise click.UsageError(f"{text!r} is not KEY=VALUE, such as item.memory_mib=4096; null removes a key.")
     try:
         return steps, yaml.safe_load(value)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise click.UsageError(f"{text!r}: the value is not valid YAML: {' '.join(str(error).split())}") from None
 
 
@@ -282,8 +282,10 @@ def assign(mapping: CommentedMap, steps: Steps, value: Any) -> None:
     """
     here: Any = mapping
     for at, step in enumerate(steps[:-1]):
-        if isinstance(here, CommentedMap) and here.get(step) is None:
-            here[step] = _inline({})
+        if isinstance(here, CommentedMap) and isinstance(step, str) and here.get(step) is None:
+            here[step] = _inline([] if isinstance(steps[at + 1], int) else {})
+        if isinstance(here, CommentedSeq) and step == len(here):
+            here.append(_inline({}))
         here = _entered(here, step, steps[: at + 1])
     last = steps[-1]
     if isinstance(here, CommentedSeq) and last == len(here):

@@ -109,6 +109,9 @@ def test_a_queue_is_added_behind_the_comments_of_the_one_before(path):
                 "+       capacity: [{market: spot, max_cpus: 64}, {market: on_demand, max_cpus: 32}]",
             ],
         ),
+        # What the file leaves out is begun.
+        ("machines.families[0]=c7i", ["+       machines: {families: [c7i]}"]),
+        ("mounts.m={host: /mnt/disks/m, path: /mnt/m}", ["+       mounts: {m: {host: /mnt/disks/m, path: /mnt/m}}"]),
         ("machines.families=[c7i, m7i]", ["+       machines: {families: [c7i, m7i]}"]),
         ("item=null", ["-       item: {cpus: 1, memory_mib: 2048}"]),
         (
@@ -136,6 +139,13 @@ def test_one_key_is_set_and_nothing_else_changes(path, setting, lines):
     # A comment behind a longer line moves.
     plain = [re.sub(r"(?<=[}\]]) +#.*", "", line) for line in (*changed(path), *lines) if line[0] != "?"]
     assert plain[: len(lines)] == plain[len(lines) :]
+
+
+def test_a_rung_is_set_where_the_file_leaves_the_ladder_out(path):
+    assert run("set", "cpu", "capacity=null")[0] == 0
+    code, _, output = run("set", "cpu", "capacity[0].max_cpus=96")
+    assert code == 0, output
+    assert "+       capacity: [{max_cpus: 96}]" in changed(path)
 
 
 @pytest.mark.parametrize(
@@ -213,6 +223,7 @@ def test_what_is_so_already_is_said(path):
         (["set", "cpu", "=20"], "is not KEY=VALUE"),
         (["set", "cpu", "scratch_gib="], "is not KEY=VALUE"),
         (["set", "cpu", "scratch_gib=[20"], "the value is not valid YAML"),
+        (["set", "cpu", "scratch_gib=2027-02-30"], "the value is not valid YAML: day is out of range"),
         (["set", "cpu", "scratch_gib=many"], 'tidemill:queues.cpu.scratch_gib: "many"'),
         (["set", "cpu", "scratch_gb=20"], "Did you mean 'scratch_gib'?"),
         (["set", "cpu", "capacity[2].max_cpus=20"], "capacity.2: there is nothing at 2"),
