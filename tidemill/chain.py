@@ -191,6 +191,6 @@ def _below(store: Store, files: list[TreeFile], wanted: JobUri, uri: str) -> Fil
     inside = f"{wanted.path}/"
     below = [replace(file, path=file.path[len(inside) :]) for file in files if file.path.startswith(inside)]
     if not below:
-        near = ", ".join(shown(file.path) for file in files[:5])
+        near = ", ".join(shown(path) for path in sorted(file.path for file in files)[:5])
         raise StoreMissingError(f"{uri} does not exist; item {wanted.item} of {wanted.job} has {near}.")
     return Files(store, Tree(tuple(below)), single=False)

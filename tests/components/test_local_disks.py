@@ -4,6 +4,7 @@ Amazon Linux and Container-Optimized OS have these programs and name the disks s
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,7 @@ class Machine:
         path.chmod(0o755)
 
     def run(self, path: Path) -> int:
-        text = path.read_text()
-        for root in ("/etc/fstab", "/dev/"):
-            text = text.replace(root, f"{self.folder}{root}")
+        text = re.sub("/etc/fstab|/dev/", lambda found: f"{self.folder}{found[0]}", path.read_text())
         env = {"PATH": f"{self.folder}/bin:/usr/bin:/bin"}
         command = ["/bin/bash", "-eu", "-c", f"( {text}\n)"]
         return subprocess.run(command, env=env, capture_output=True, timeout=60, check=False).returncode
