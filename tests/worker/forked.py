@@ -6,6 +6,7 @@ interpreters instead, as containers do.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import runpy
@@ -80,8 +81,10 @@ class Forked:
         return Path(self._said.name).read_bytes(), None
 
     def send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, number)
+        # It may end meanwhile.
+        with contextlib.suppress(ProcessLookupError):
+            if self.returncode is None:
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
