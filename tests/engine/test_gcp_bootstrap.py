@@ -95,5 +95,5 @@ def test_the_project_goes_when_it_is_purged(account, before, google):
 
 def test_the_quotas_of_the_region_are_read(google):
     words = ("-m", "ops", "quotas", "--stack", "demo-gcp")
-    said = typed(*words, cwd=ROOT, env=google.cloud.env, timeout=120)
+    said = typed(*words, cwd=ROOT, env=google.cloud.env, timeout=600)
     assert said == (0, f"The quotas of {google.project} in us-central1 are enough.\n")

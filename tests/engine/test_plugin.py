@@ -92,7 +92,7 @@ def ours() -> set[str]:
 def test_the_engine_reads_and_binds_the_packages_schema(cloud):
     command = ["pulumi", "package", "get-schema", str(PLUGIN)]
     run = subprocess.run(
-        command, env=cloud.env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False
+        command, env=cloud.env, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, check=False
     )
     assert run.returncode == 0, run.stderr
     schema = json.loads(run.stdout)

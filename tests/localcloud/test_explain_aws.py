@@ -318,9 +318,9 @@ def test_the_calls_of_one_look_are_few(team: Team, settings: Any) -> None:
     count = lambda model, **_: calls.append(model.name)  # noqa: E731
     team.session.events.register("before-call", count)
     try:
-        began = time.monotonic()
+        began = time.process_time()
         read_facts(replace(seen, known=[array]))
-        took = time.monotonic() - began
+        took = time.process_time() - began
     finally:
         team.session.events.unregister("before-call", count)
     assert len(calls) <= MOST_REQUESTS

@@ -37,7 +37,7 @@ class Cloud(NamedTuple):
 
     def client(self, service: str, **key: Any) -> Any:
         key = key or self.key
-        config = Config(retries={"max_attempts": 0}, read_timeout=20, connect_timeout=5)
+        config = Config(retries={"max_attempts": 0}, read_timeout=120, connect_timeout=120)
         return boto3.client(service, region_name=REGION, endpoint_url=self.url, config=config, **key)
 
     def store(self, bucket: str, retries: int = 0, **key: Any) -> S3Store:
@@ -47,14 +47,14 @@ class Cloud(NamedTuple):
             bucket,
             endpoint=self.url,
             region=REGION,
-            client_options={"allow_http": True, "timeout": "20s"},
+            client_options={"allow_http": True, "timeout": "120s"},
             retry_config={"max_retries": retries},
             **given,
         )
 
     def control(self, name: str, **body: Any) -> Any:
         request = urllib.request.Request(f"{self.url}/_localcloud/{name}", json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
     def role(self, name: str, *statements: dict[str, Any], **more: Any) -> str:
@@ -115,7 +115,7 @@ class Started:
             url = line.split()[1].rstrip(",")
             key = json.loads((state / "credentials.json").read_text())
             self.cloud = Cloud(url, state, self.process.pid, {f"aws_{name}": value for name, value in key.items()})
-            with urllib.request.urlopen(f"{url}/_localcloud/health", timeout=20) as answer:
+            with urllib.request.urlopen(f"{url}/_localcloud/health", timeout=120) as answer:
                 assert json.load(answer)["status"] == "ok"
         except BaseException:
             self.__exit__()
@@ -127,10 +127,10 @@ class Started:
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
         try:
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=60)
             raise
         finally:
             if self.process.stdout:
@@ -190,7 +190,7 @@ def test_a_session_needs_its_own_token(cloud: Cloud):
 )
 def test_nobody_is_served_without_a_signature(cloud: Cloud, bucket: str, path: str):
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(cloud.url + path, timeout=20)
+        urllib.request.urlopen(cloud.url + path, timeout=120)
     assert caught.value.code == 403
     assert b"MissingAuthenticationToken" in caught.value.read()
 
@@ -494,7 +494,7 @@ def test_an_unknown_control_is_404_and_names_the_known(cloud: Cloud):
 
 
 def test_one_connection_carries_many_requests_of_every_framing(cloud: Cloud, bucket: str):
-    connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"), timeout=120)
     try:
         socket = None
         for body in (b"{}", None, [b"{", b"}"]):
@@ -519,7 +519,7 @@ def test_a_port_that_is_taken_is_one_clear_error(cloud: Cloud, tmp_path: Path):
     port = cloud.url.rpartition(":")[2]
     command = [sys.executable, "-m", "localcloud.aws.serve", "--state", str(tmp_path), "--port", port]
     ended = subprocess.run(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 2
     assert f"--port {port}: [Errno 98] Address already in use" in ended.stderr
@@ -528,9 +528,9 @@ def test_a_port_that_is_taken_is_one_clear_error(cloud: Cloud, tmp_path: Path):
 
 def test_the_daemon_ends_soon_also_with_an_open_connection(tmp_path: Path):
     with started(tmp_path) as process:
-        connection = http.client.HTTPConnection(process.cloud.url.removeprefix("http://"), timeout=20)
+        connection = http.client.HTTPConnection(process.cloud.url.removeprefix("http://"), timeout=120)
         connection.request("GET", "/_localcloud/health")
         connection.getresponse().read()
         process.process.send_signal(signal.SIGTERM)
-        assert process.process.wait(timeout=60) == 0
+        assert process.process.wait(timeout=300) == 0
         connection.close()

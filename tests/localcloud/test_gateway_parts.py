@@ -143,7 +143,7 @@ def test_tags_of_a_job_decide_who_may_end_it(tmp_path: Path):
 def connection() -> Iterator[http.client.HTTPConnection]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         served = serve_socket(listening, echo)
-    client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=120)
     yield client
     client.close()
     served.close()

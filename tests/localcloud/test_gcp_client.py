@@ -40,7 +40,7 @@ class Site:
         self._make()
 
     def call(self, method, path, body=None):
-        answer = self._session.request(method, f"{self.cloud.url}/{path}", json=body, timeout=60)
+        answer = self._session.request(method, f"{self.cloud.url}/{path}", json=body, timeout=300)
         assert answer.ok, answer.text
         return answer.json() if answer.content else {}
 
@@ -162,7 +162,7 @@ def test_a_store_and_a_queue_that_lose_replies_cost_repeats_and_no_more(site, pi
 
 def test_what_is_delivered_too_often_is_a_dead_letter_and_goes_back(site, pipeline, capsys):
     job = pipeline.submit(COMMAND, put_items(site, 2), name="dead", chunk_size=1)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while (status := Pipeline.load(URI).job(job.id).status()).chunks.dead != [0, 1]:
         assert time.monotonic() < end, status
         site.settle("modifyAckDeadline", site.pull(), ackDeadlineSeconds=0)

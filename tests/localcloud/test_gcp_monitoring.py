@@ -15,7 +15,7 @@ BASE = "projects/localcloud-project"
 METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 AGE = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
 RESOURCE = 'resource.type = "pubsub_subscription" AND resource.labels.subscription_id = "s"'
-SECONDS = 60
+SECONDS = 300
 
 
 def sampled() -> Samples:

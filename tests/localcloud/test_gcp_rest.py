@@ -39,7 +39,7 @@ class Client:
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=300) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return json.loads(error.read())["error"]
@@ -253,7 +253,7 @@ def test_a_login_with_a_file(cloud: GcpCloud, owner: Client, base: str) -> None:
     scopes = ["https://www.googleapis.com/auth/cloud-platform"]
     login = service_account.Credentials.from_service_account_info(file, scopes=scopes)
     session = google.auth.transport.requests.AuthorizedSession(login)
-    answer = session.get(f"{cloud.url}/pubsub/v1/{base}/topics", timeout=60)
+    answer = session.get(f"{cloud.url}/pubsub/v1/{base}/topics", timeout=300)
     assert answer.status_code == 403, "it is known, and may nothing"
     denied = cloud.control("denied")[-1]
     assert (denied["principal"], denied["permission"]) == (f"serviceAccount:{email}", "pubsub.topics.list")
@@ -313,10 +313,10 @@ def test_dates_are_the_clouds(tmp_path: Path) -> None:
     with GcpCloud(tmp_path, time_factor=1000) as fast:
 
         def ahead() -> bool:
-            with urllib.request.urlopen(f"{fast.url}/_localcloud/health", timeout=60) as answer:
+            with urllib.request.urlopen(f"{fast.url}/_localcloud/health", timeout=300) as answer:
                 return parsedate_to_datetime(answer.headers["Date"]).timestamp() > time.time() + 60
 
-        until(ahead, 60)
+        until(ahead)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def call(
     headers = {"Authorization": f"Bearer {token(daemon)}", "Content-Type": kind}
     request = urllib.request.Request(f"{daemon.site.url}/storage/{path}", body, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()

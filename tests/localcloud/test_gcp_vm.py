@@ -93,7 +93,7 @@ class Site:
 
     def ended(self, vm: Vm) -> str:
         """The journal of a VM after it has powered itself off."""
-        until(lambda: vm.name in self.off or vm.problem, 60)
+        until(lambda: vm.name in self.off or vm.problem)
         assert not vm.problem
         return self.journal(vm)
 
@@ -246,7 +246,7 @@ echo "docker ended with $?"
 
 def test_a_soft_off_stops_the_container_through_its_unit(site: Site) -> None:
     vm = site.vm(cloud_config(LOOP))
-    until(lambda: "works" in site.journal(vm), 60)
+    until(lambda: "works" in site.journal(vm))
     vm.notice()
     vm.shut_down(60)
     assert "drains" in site.ended(vm)
@@ -254,21 +254,21 @@ def test_a_soft_off_stops_the_container_through_its_unit(site: Site) -> None:
 
 def test_a_guest_that_does_not_stop_is_cut_off(site: Site) -> None:
     vm = site.vm(cloud_config(LOOP.replace("exit 70", "")))
-    until(lambda: "works" in site.journal(vm), 60)
+    until(lambda: "works" in site.journal(vm))
     vm.shut_down(0.5)
-    until(lambda: vm.name in site.off, 60)
+    until(lambda: vm.name in site.off)
     (process,) = [each.process for each in vm.docker.containers.values()]
     assert process
     assert process.poll() is None
     vm.close()
-    assert process.wait(60) == -9
+    assert process.wait(300) == -9
 
 
 def test_a_killed_container_is_seen_by_the_script(site: Site) -> None:
     vm = site.vm(cloud_config(LOOP))
-    until(lambda: "works" in site.journal(vm), 60)
+    until(lambda: "works" in site.journal(vm))
     # It writes before the command that started it has seen it.
-    until(lambda: vm.docker.containers["w"].process, 10)
+    until(lambda: vm.docker.containers["w"].process)
     process = vm.docker.containers["w"].process
     assert process
     process.kill()
@@ -309,7 +309,7 @@ def test_units_restart_up_to_their_limit_in_their_order(site: Site) -> None:
 
 def test_a_unit_that_reaches_its_age_is_stopped_and_has_failed(site: Site) -> None:
     unit = UNIT.replace("ExecStop=-/usr/bin/docker stop --time 20 w", "ExecStop=/bin/echo stops")
-    unit = unit.replace("SuccessAction=poweroff\n", "").replace("KillMode", "RuntimeMaxSec=2s\nKillMode")
+    unit = unit.replace("SuccessAction=poweroff\n", "").replace("KillMode", "RuntimeMaxSec=6s\nKillMode")
     lines = site.ended(site.vm(cloud_config("echo runs; exec sleep 60", unit)))
     assert re.findall("runs|stops|w.service: .*", lines) == ["runs", "stops", "w.service: timeout"]
 
@@ -331,12 +331,12 @@ def test_what_cannot_be_run_is_said_and_not_left_out(site: Site) -> None:
     assert "the first line has to be #cloud-config" in vm.problem
     assert vm.problem in site.journal(vm)
     vm = site.vm(cloud_config("true", UNIT + "MemoryMax=1G\n"))
-    until(lambda: "localcloud does not know MemoryMax in [Service]" in site.journal(vm), 60)
+    until(lambda: "localcloud does not know MemoryMax in [Service]" in site.journal(vm))
 
 
 def test_nothing_of_a_closed_machine_is_left(site: Site) -> None:
     vm = site.vm(cloud_config(LOOP))
-    until(lambda: "works" in site.journal(vm), 60)
+    until(lambda: "works" in site.journal(vm))
     processes = set(vm._processes)
     vm.close()
     assert all(each.poll() is not None for each in processes)

@@ -66,7 +66,7 @@ def push(cloud: Account, program: Path, folder: Path, name: str, **config: Any) 
     digest = layout.write({"program": program}, architecture(), {"Entrypoint": ["/program"], **config})
     address = cloud.api.control["registry"]({})["address"]
     command = [str(crane()), "push", str(layout.folder), f"{address}/{name}:v1"]
-    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    subprocess.run(command, check=True, timeout=600, capture_output=True)
     return f"{ECR}/{name}@{digest}"
 
 

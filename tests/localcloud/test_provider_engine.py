@@ -114,7 +114,7 @@ class Project:
         """Run the CLI, check the exit code, and return its output."""
         process = self.start(*words, **environment)
         try:
-            output, _ = process.communicate(timeout=240)
+            output, _ = process.communicate(timeout=600)
         finally:
             kill(process)
         assert (process.returncode != 0) is fails, output
@@ -233,7 +233,7 @@ def test_an_interrupt_is_quiet_and_leaves_no_process(project: Project) -> None:
     try:
         until(lambda: len(session(process.pid)) >= 3)
         os.kill(process.pid, signal.SIGINT)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=600)
         until(lambda: not session(process.pid))
     finally:
         kill(process)
