@@ -13,8 +13,8 @@ from tests.e2e.team import ONCALL, Team, client, team_up
 @pytest.fixture(scope="session")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     """A team whose pipeline is up. Its jobs may tell a topic."""
-    # A worker looks for a notice every five seconds, and has to leave in time on a busy machine, too.
-    with Cloud(tmp_path_factory.mktemp("localcloud"), reclaim_seconds=15) as cloud:
+    # A worker has to leave in time on a busy machine, too. A machine goes as soon as its workers have left.
+    with Cloud(tmp_path_factory.mktemp("localcloud"), reclaim_seconds=60) as cloud:
         client(cloud.env, "sns").create_topic(Name=ONCALL.rpartition(":")[2])
         access = {"submitters": ["arn:aws:iam::123456789012:root"], "advise": True}
         monitoring = {"job_channels": {"oncall": ONCALL}}

@@ -20,6 +20,8 @@ DATA = "tidemill-demo-photos"
 PERSON = "photographer"
 TIME_FACTOR = 30
 """Speed of the cloud's clock: its minute is two seconds, its hour two minutes. Workers use the wall clock."""
+SPOT_OFF_SECONDS = 30 * TIME_FACTOR
+"""As long as Google gives, by the clock of the workers: they must leave in time on a busy machine, too."""
 IDLE_SECONDS = 5
 
 

@@ -8,9 +8,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from localcloud.cloud import Cloud
 from tests.engine.inventory import client
 from tests.harness import Project
 from tidemill import layout
+from tidemill.advice.asking import Call, Reply, ask_all
+from tidemill.advice.cache import Cache
 from tidemill.backends.gcp.logs import Reads
 from tidemill.cli import main
 from tidemill.client import Pipeline, Status
@@ -135,6 +137,21 @@ class Member:
     def _pipeline(self) -> Pipeline:
         """The pipeline with this login, which `_login` puts into the environment."""
         return Pipeline.load(self.person["TIDEMILL_PIPELINE"])
+
+
+def advice(team: Any, cache: Path) -> dict[str, Any]:
+    """What `tidemill advise` says of the queue, with a cache of its own. It waits longer than for a person."""
+
+    def patient(calls: Sequence[Call], kept: Cache, seconds: float) -> list[Reply]:
+        return ask_all(calls, kept, TIMEOUT_SECONDS)
+
+    asking = replace(team, person={**team.person, "XDG_CACHE_HOME": str(cache)})
+    with ExitStack() as patches:
+        for cloud in ("aws", "gcp"):
+            patches.enter_context(patch(f"tidemill.advice.{cloud}.ask_all", patient))
+        for what in ("CONNECT", "READ"):
+            patches.enter_context(patch(f"tidemill.advice.aws._{what}_SECONDS", TIMEOUT_SECONDS))
+        return json.loads(asking.tidemill("advise", "--queue", "cpu", "--json"))
 
 
 @dataclass(frozen=True)

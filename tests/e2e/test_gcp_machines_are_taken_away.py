@@ -13,16 +13,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 
 from localcloud.cloud import GcpCloud
-from tests.e2e.gcp import TIME_FACTOR, GcpTeam, gcp_team_up
-from tests.e2e.team import await_that
+from tests.e2e.gcp import SPOT_OFF_SECONDS, TIME_FACTOR, GcpTeam, gcp_team_up
+from tests.e2e.team import advice, await_that
 from tidemill import layout
 
 ITEMS, CHUNK_SIZE = 500, 2
@@ -36,7 +34,8 @@ HASH = ("sh", "-c", 'sha256sum < "$1" > "$2/sum"; sleep 1.2', "sh", "{input}", "
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
     """A team whose pipeline is up: a queue of 12 machines."""
-    with GcpCloud(tmp_path_factory.mktemp("localcloud"), time_factor=TIME_FACTOR) as cloud:
+    state = tmp_path_factory.mktemp("localcloud")
+    with GcpCloud(state, time_factor=TIME_FACTOR, spot_off_seconds=SPOT_OFF_SECONDS) as cloud:
         queue = {"capacity": [{"market": "spot", "max_cpus": 2 * WANTED}]}
         yield gcp_team_up(cloud, tmp_path_factory.mktemp("demo-gcp"), queue)
 
@@ -143,11 +142,11 @@ def test_a_failing_item_is_recorded_and_its_lines_are_kept(team: GcpTeam, tmp_pa
 
 
 def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Path) -> None:
-    # Few machines: workers look for a tombstone every 30 seconds, and the work must last longer than that.
+    # Few machines: workers look for a tombstone every 30 seconds, and the work must last much longer than that.
     await_that(team.at_rest, "no machine is there or wanted")
     team.cloud.control("compute/stockout", limit=2)
     items, _ = team.put_items("cancel", 300, tmp_path)
-    job = team.submit("cancel", items, "sh", "-c", "sleep 1; : > $TIDEMILL_OUTPUT/x", chunk_size=5)
+    job = team.submit("cancel", items, "sh", "-c", "sleep 3; : > $TIDEMILL_OUTPUT/x", chunk_size=2)
     await_that(lambda: team.done(job) > 0, "the first chunk is done")
     team.tidemill("cancel", job)
     few, _ = team.put_items("after", 4, tmp_path)
@@ -222,9 +221,3 @@ def test_advice_is_live_with_the_stacks_grant_and_says_what_is_missing_without(t
 
 
 ADVICE = "compute.advice.capacity"
-
-
-def advice(team: GcpTeam, cache: Path) -> dict[str, Any]:
-    """What `tidemill advise` says of the queue, with a cache of its own."""
-    asking = replace(team, person={**team.person, "XDG_CACHE_HOME": str(cache)})
-    return json.loads(asking.tidemill("advise", "--queue", "cpu", "--json"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.cloud import GcpCloud, descendants
-from tests.e2e.gcp import TIME_FACTOR, GcpTeam, change, gcp_team_up
+from tests.e2e.gcp import SPOT_OFF_SECONDS, TIME_FACTOR, GcpTeam, change, gcp_team_up
 from tests.e2e.team import await_that
 from worker_image.oci import Layout
 from worker_image.tools import architecture, crane
@@ -27,7 +27,8 @@ RUNGS = [{"market": "spot", "max_cpus": 8}, {"market": "on_demand", "max_cpus": 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
     """A team whose pipeline is up."""
-    with GcpCloud(tmp_path_factory.mktemp("localcloud"), time_factor=TIME_FACTOR) as cloud:
+    state = tmp_path_factory.mktemp("localcloud")
+    with GcpCloud(state, time_factor=TIME_FACTOR, spot_off_seconds=SPOT_OFF_SECONDS) as cloud:
         yield gcp_team_up(cloud, tmp_path_factory.mktemp("demo-gcp"), {"capacity": RUNGS})
 
 

@@ -33,7 +33,7 @@ runpy.run_path("ordinary.py", run_name="__main__")
 BUCKET = "job-store"
 CPUS = 8
 """vCPUs of the demo stack's queue; an item takes one."""
-NOTICE_SECONDS = 60
+NOTICE_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,12 @@ def doomed_machine(team: Team, folder: Path) -> Iterator[tuple[str, list[str]]]:
     team.cloud.control("batch/settings", reclaim_seconds=NOTICE_SECONDS)
     job = team.submit("doomed", items, "sleep", "600", chunk_size=1)
     attempts = layout.of_round(job, 0, "attempts")
+
+    def leased() -> set[str]:
+        return {name.removeprefix(attempts).split("/")[1] for name in team.names(attempts)}
+
     try:
-        await_that(lambda: len(team.names(attempts)) == CPUS, "every machine is full of chunks at work")
+        await_that(lambda: len(leased()) == CPUS, "every machine is full of chunks at work")
         reclaimed = team.cloud.control("batch/reclaim")
         yield reclaimed["instance"], reclaimed["children"]
     finally:
