@@ -71,7 +71,9 @@ class Store(Model):
         "(GCP: about $0.06 per version, a new one every 90 days).",
     )
     versioning: bool = Field(
-        default=False, description="Keep overwritten objects for 30 days; their storage is billed."
+        default=False,
+        description="Keep overwritten objects for 30 days; their storage is billed. If you turn it off later, those "
+        "kept until then stay, and are billed, until you delete them.",
     )
     soft_delete_days: int = Field(
         default=7,
