@@ -407,6 +407,41 @@ def test_batch_asks_for_queue_definition_share_and_tags(cloud: Cloud):
     assert refused(batch.register_job_definition, **definition)[:2] == ("AccessDeniedException", 403)
 
 
+def test_a_launch_template_is_made_and_changed_by_its_tag_and_claimed_by_nobody(cloud: Cloud):
+    templates = f"arn:aws:ec2:{REGION}:{ACCOUNT}:launch-template/*"
+    asked, own = ({f"aws:{kind}Tag/team": "vision"} for kind in ("Request", "Resource"))
+    role = cloud.role(
+        "builder",
+        allow("ec2:CreateLaunchTemplate", templates, StringEquals=asked),
+        allow("ec2:CreateTags", templates, StringEquals={**asked, "ec2:CreateAction": "CreateLaunchTemplate"}),
+        allow(["ec2:CreateTags", "ec2:CreateLaunchTemplateVersion"], templates, StringEquals=own),
+    )
+    ec2 = cloud.client("ec2", **cloud.session(role))
+    data = {"InstanceType": "c7i.large"}
+
+    def made(by: Any, name: str, **tags: str) -> str:
+        pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+        given = {"TagSpecifications": [{"ResourceType": "launch-template", "Tags": pairs}]} if pairs else {}
+        answer = by.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data, **given)
+        return answer["LaunchTemplate"]["LaunchTemplateId"]
+
+    ours, theirs = made(ec2, "ours", team="vision"), made(cloud.client("ec2"), "theirs")
+    ec2.create_launch_template_version(LaunchTemplateId=ours, LaunchTemplateData=data)
+    ec2.create_tags(Resources=[ours], Tags=[{"Key": "more", "Value": "1"}])
+    machines = [{"ResourceType": "instance", "Tags": [{"Key": "team", "Value": "vision"}]}]
+    for call, wanted in (
+        (ec2.create_launch_template, {"LaunchTemplateName": "bare", "LaunchTemplateData": data}),
+        # Tags of its machines are not the template's.
+        (
+            ec2.create_launch_template,
+            {"LaunchTemplateName": "bare", "LaunchTemplateData": {**data, "TagSpecifications": machines}},
+        ),
+        (ec2.create_launch_template_version, {"LaunchTemplateId": theirs, "LaunchTemplateData": data}),
+        (ec2.create_tags, {"Resources": [theirs], "Tags": [{"Key": "team", "Value": "vision"}]}),
+    ):
+        assert refused(call, **wanted)[0] == "UnauthorizedOperation", wanted
+
+
 def test_handing_over_a_role_needs_pass_role(cloud: Cloud):
     handed = cloud.role("handed")
     key = cloud.session(cloud.role("registrar", allow("batch:*")))
