@@ -11,10 +11,20 @@ from .common.members import grants, members, permissions, role
 from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
 
 PUBLISHER = "roles/pubsub.publisher"
-ACTING = ("roles/iam.serviceAccountUser", "roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountKeyAdmin")
+ACTING = (
+    "roles/iam.serviceAccountAdmin",
+    "roles/iam.serviceAccountKeyAdmin",
+    "roles/iam.serviceAccountTokenCreator",
+    "roles/iam.serviceAccountUser",
+    "roles/iam.workloadIdentityUser",
+)
+"""The administrator of accounts may grant the others."""
 PERMISSIONS = (
     "iam.serviceAccounts.actAs",
     "iam.serviceAccounts.getAccessToken",
+    "iam.serviceAccounts.implicitDelegation",
+    "iam.serviceAccounts.setIamPolicy",
+    "iam.serviceAccounts.signBlob",
     "iam.serviceAccounts.signJwt",
     "iam.serviceAccountKeys.create",
 )
