@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
-import selectors
+import select
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -47,29 +48,29 @@ class Pipes:
     """
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        # Not epoll, which takes calls of its own for each program's `exit_`.
+        self._poll = select.poll()
         self.ours: dict[int, str] = {}
         self.theirs: list[int] = []
         for name in ("stdout", "stderr"):
             read, write = os.pipe()
             os.set_blocking(read, False)
-            self._selector.register(read, selectors.EVENT_READ)
+            self._poll.register(read, select.POLLIN)
             self.ours[read] = name
             self.theirs.append(write)
 
     def wait(self, seconds: float, exit_: int | None) -> list[int]:
         """Descriptors that can be read; `exit_` is one that tells a process's end."""
-        if exit_ is not None and exit_ not in self._selector.get_map():
-            self._selector.register(exit_, selectors.EVENT_READ)
-        return [key.fd for key, _ in self._selector.select(seconds)]
+        if exit_ is not None:
+            self._poll.register(exit_, select.POLLIN)
+        return [descriptor for descriptor, _ in self._poll.poll(math.ceil(seconds * 1000))]
 
     def forget(self, exit_: int | None) -> None:
         if exit_ is not None:
             with suppress(KeyError):
-                self._selector.unregister(exit_)
+                self._poll.unregister(exit_)
 
     def close(self) -> None:
-        self._selector.close()
         for descriptor in (*self.ours, *self.theirs):
             os.close(descriptor)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +37,8 @@ class Programs:
         # A search for orphans must not mistake a starting program for one.
         self._starting = threading.Lock()
         self._kernel_kills = oom_kills()
+        self._found: dict[tuple[str, str], str | None] = {}
+        """By name and `PATH`: where a program was found."""
 
     def start(
         self,
@@ -52,21 +56,38 @@ class Programs:
         `env` is its whole environment and names `home`, the folder of its slot: by that, what the program leaves behind
         is told from what others started.
         """
+        start = partial(
+            subprocess.Popen[bytes],
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=_nothing(),
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            # What we open is not inherited; asking the kernel what is open costs as much as a short program.
+            close_fds=bool(pass_fds),
+            pass_fds=pass_fds,
+        )
         with self._starting:
-            child = subprocess.Popen(
-                command,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-                # What we open is not inherited; asking the kernel what is open costs as much as a short program.
-                close_fds=bool(pass_fds),
-                pass_fds=pass_fds,
-            )
+            try:
+                child = start(executable=self._find(command[0], env.get("PATH", "")))
+            except OSError:
+                # It may have moved since. If not, this error names it as the command does.
+                self._found.clear()
+                child = start()
             self._leaders[child.pid] = b"" if home is None else os.fsencode(f"={home}/")
             return child
+
+    def _find(self, name: str, path: str) -> str | None:
+        """Where `PATH` has a program, looked up once, as a shell does. None where that depends on the program's own
+        folder."""
+        if "/" in name:
+            return None
+        if (name, path) not in self._found:
+            whole = all(map(os.path.isabs, path.split(os.pathsep)))
+            self._found[name, path] = shutil.which(name, path=path) if whole else None
+        return self._found[name, path]
 
     def ask(self, command: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
         """Run a small program of the worker's own next to the items' programs, and return what it prints."""
@@ -90,7 +111,8 @@ class Programs:
 
     def reap(self, child: subprocess.Popen[bytes], consumption: UsageMeter) -> Reaped:
         """Take a program in that has ended or was killed, with everything that it started."""
-        # Before it is reaped its number cannot be another's.
+        # Before it is reaped its number cannot be another's, and once it has exited, what it left is a child of ours.
+        has_exited = exited(child.pid)
         with self._starting:
             orphans = self._orphans()
         left = consumption.sample(fresh=True) if orphans else []
@@ -102,14 +124,14 @@ class Programs:
             if process.pid != child.pid:
                 cpu += process.cpu_seconds
                 _kill_and_reap(process.pid)
-        found = self._end_orphans(child.pid)
+        found = self._end_orphans(child.pid, look=bool(orphans) or not has_exited)
         return Reaped(child.returncode, cpu, consumption.peak_mib(used), found or len(left) > 1)
 
     def _orphans(self) -> set[int]:
         return adopted_children() - self._leaders.keys() - self._helpers
 
-    def _end_orphans(self, leader: int) -> bool:
-        """End what a program that has ended left behind; says whether there was anything.
+    def _end_orphans(self, leader: int, *, look: bool) -> bool:
+        """End what a program that has ended left behind; says whether there was anything. `look`: whether there may be.
 
         A process that lost its parent and left its session is told by its environment, which names the slot. One that
         has cleared its environment may be of any program that runs when it is first seen: it ends after the last.
@@ -121,7 +143,7 @@ class Programs:
             seen: set[int] = set()
             deadline = time.monotonic() + GRACE_SECONDS
             # An ended process leaves its children to us.
-            while time.monotonic() < deadline:
+            while look and time.monotonic() < deadline:
                 left = [pid for pid in self._orphans() - seen if self._is_left(pid, mark)]
                 if not left:
                     break
@@ -155,6 +177,12 @@ class Reaped(NamedTuple):
     peak_memory_mib: float
     left_something: bool
     """Whether it left processes behind, which may have held its pipes."""
+
+
+@cache
+def _nothing() -> int:
+    """The stdin of every program."""
+    return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:

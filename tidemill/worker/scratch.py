@@ -102,7 +102,7 @@ def empty_folder(path: Path, home: Path) -> Path:
     """Make or empty a folder below `home`. An item may have left anything in place of either."""
     with suppress(OSError), os.scandir(path) as left:
         # A read-only folder, or one behind a link, is created again.
-        if next(left, None) is None and os.access(path, os.W_OK | os.X_OK) and not path.is_symlink():
+        if next(left, None) is None and os.access(path, os.W_OK | os.X_OK) and not os.path.islink(path):
             return path
     if not is_ours(home):
         remove(home)
@@ -116,7 +116,10 @@ def empty_folder(path: Path, home: Path) -> Path:
 
 def is_ours(folder: Path) -> bool:
     """Whether it is a folder, and one that can be used: an item may have put anything in its place."""
-    return not folder.is_symlink() and folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+    try:
+        return stat.S_ISDIR(os.lstat(folder).st_mode) and os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+    except OSError:
+        return False
 
 
 def _open_folder(path: Path | str, above: int | None) -> int:

@@ -33,8 +33,8 @@ class Slot:
     job: object = None
     chunk: object = None
     gpus: tuple[str, ...] = ()
-    _results: list[str] = field(default_factory=list)
-    """Folders for outputs that nothing is uploaded from now."""
+    _results: list[Path] = field(default_factory=list)
+    """Output folders that nothing is uploaded from now."""
     _made: int = 0
 
     def results(self) -> Path:
@@ -42,16 +42,16 @@ class Slot:
         with `give_back`."""
         if not self._results:
             self._made += 1
-            self._results.append(f"results-{self._made}")
-        above = self._results.pop()
-        if not is_ours(self.folder / above):
-            remove(self.folder / above)
-        return self.empty(f"{above}/output")
+            self._results.append(self.folder / f"results-{self._made}" / "output")
+        results = self._results.pop()
+        if not is_ours(results.parent):
+            remove(results.parent)
+        return empty_folder(results, self.folder)
 
     def give_back(self, results: Path) -> None:
         """Nothing is uploaded from an output folder any more; what is in it is removed. From any thread."""
         clear(results)
-        self._results.append(results.parent.name)
+        self._results.append(results)
 
     def empty(self, name: str) -> Path:
         """A folder of the slot, made or emptied."""

@@ -38,12 +38,14 @@ class Outputs(NamedTuple):
         prefix: URI that it goes to, with a trailing slash.
         files: How many files there are; links to files count too.
         bytes: Their size.
+        only: The path and the name of the file, if there is one.
     """
 
     folder: Path
     prefix: str
     files: int
     bytes: int
+    only: tuple[str, str] | None = None
 
 
 class Staging:
@@ -76,7 +78,7 @@ class Staging:
                 self._copy(_local_path(uri), target, stop)
             else:
                 self._download(uri, target, stop)
-            self._largest = max(self._largest, target.stat().st_size)
+            self._largest = max(self._largest, os.stat(target).st_size)
         return target
 
     def _bring(self, uri: str, target: Path, stop: Stop) -> Path:
@@ -132,22 +134,23 @@ class Staging:
         """See what there is to upload, and that all of it can be: every file is checked before any is uploaded."""
         with item_step("output", f"the output cannot be uploaded to {prefix}"):
             store, base = self.stores.locate(prefix)
-            files = size = 0
+            files, size, only = 0, 0, None
             with item_step("output", "the output folder cannot be read"):
                 # The list is not kept: there may be 100,000 files.
                 for path, name in output_files(folder):
                     _check(store, base, name)
                     files, size = files + 1, size + os.stat(path).st_size
-        return Outputs(folder, prefix, files, size)
+                    only = None if files > 1 else (path, name)
+        return Outputs(folder, prefix, files, size, only)
 
     def send(self, outputs: Outputs) -> None:
         """Upload what `look` has seen; `ItemError` if that cannot be."""
         with item_step("output", f"the output cannot be uploaded to {outputs.prefix}"):
             store, base = self.stores.locate(outputs.prefix)
-            if outputs.files == 1:
+            if outputs.only:
                 # Most items have one, and handing it to another thread costs as much as a tenth of sending it.
-                for path, name in output_files(outputs.folder):
-                    store.upload(path, base + name)
+                path, name = outputs.only
+                store.upload(path, base + name)
                 return
             transfers: deque[Future[Uploaded]] = deque()
             try:
