@@ -10,6 +10,7 @@ import pytest
 from tests.unit.client_fakes import FakeBackend, descriptor
 from tidemill.backends import LogLine, QueueState
 from tidemill.cli import main, show
+from tidemill.cli.app import after_interrupt
 from tidemill.cli.show import mebibytes
 from tidemill.client import Pipeline, deliveries
 from tidemill.client import site as site_module
@@ -378,6 +379,19 @@ def test_an_interrupt_says_that_the_job_goes_on(stack, capsys, patch_time):
     patch_time(sleep=interrupt)
     assert main(["wait", job]) == 130
     assert "A submitted job continues" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (["run", "a"], " The same command continues."),
+        (["train", "--here"], " The same command continues."),
+        (["doctor"], ""),
+        ([], ""),
+    ],
+)
+def test_an_interrupt_of_a_command_here_promises_no_job_elsewhere(own, said):
+    assert after_interrupt(own) == said
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(stack, tmp_path, capsys):

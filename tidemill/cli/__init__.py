@@ -12,6 +12,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 the job has failed items, 2 the caller's mistake, 3 the cloud or the store refused.
     """
-    from tidemill.cli.app import execute
+    try:
+        from tidemill.cli.app import execute
+    except KeyboardInterrupt:
+        return 130
 
     return execute(list(sys.argv[1:] if arguments is None else arguments))

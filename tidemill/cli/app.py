@@ -112,7 +112,7 @@ def execute(arguments: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("tidemill: interrupted. A submitted job continues: `tidemill wait JOB` watches it again.", err=True)
+        click.echo(f"tidemill: interrupted.{after_interrupt(own_part(arguments))}", err=True)
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader (`| head`) has closed the pipe, and click raises SystemExit. Print nothing, not even when Python
@@ -123,6 +123,16 @@ def execute(arguments: list[str]) -> int:
         if os.environ.get("TIDEMILL_DEBUG"):
             raise
         return report(*explain(error), json_too="--json" in own_part(arguments))
+
+
+def after_interrupt(own: list[str]) -> str:
+    """What has become of the job whose command was interrupted, and what to type."""
+    command = own[0] if own else ""
+    if command in ("run", "fetch") or "--here" in own:
+        return " The same command continues."
+    if command in ("submit", "train", "wait"):
+        return " A submitted job continues: `tidemill wait JOB` watches it again."
+    return ""
 
 
 def explain(error: Exception) -> tuple[TidemillError, int]:

@@ -76,7 +76,9 @@ class Spool:
         except OSError as error:
             raise _unwritten(f"{source.label} cannot be read", error) from None
         if not self.count:
-            raise wrong_items(f"There are no items in {source.label}.", "Give URIs, or a file with one per line.")
+            where = source.label.removeprefix("items").strip()
+            problem = f"There are no items in {where}." if where else "No items are given."
+            raise wrong_items(problem, "Give URIs or paths, a list with one per line, a folder, or a pattern.")
         self._seen = bytearray()
         return self
 
