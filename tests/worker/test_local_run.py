@@ -311,6 +311,7 @@ class TestStuck:
         monkeypatch.setattr(Here, "environment", {**here.environment, "TIDEMILL_SCRATCH": "/proc/nowhere"})
         ran = here.run("a", "b", "--workers", "2", "--", "true")
         assert ran.returncode == 1
+        assert ran.stderr.count(" ended, and another takes its place: ") == 1
         assert "the workers cannot continue: " in ran.stderr
         assert "/proc/nowhere" in ran.stderr
         monkeypatch.undo()

@@ -247,6 +247,8 @@ class Keeper:
         Otherwise the next worker is likely to fail too.
         """
         self.died += 1
+        if process.error and self.died == 1:
+            self.tell({"note": f"worker {process.number} ended, and another takes its place: {process.error}"})
         with contextlib.suppress(OSError), deaths_of(self._run.logs).open("a") as file:
             file.write(f"{self._id}-{process.number}\n")
         now = time.monotonic()
