@@ -340,7 +340,9 @@ class TestCommand:
         assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/", "s3://bucket", "ftp://b/x.html", "no/such/folder/x.html", "."])
+@pytest.mark.parametrize(
+    "place", ["s3://bucket/", "s3://bucket", "ftp://b/x.html", "no/such/folder/x.html", ".", "/proc/x.html"]
+)
 def test_a_place_that_cannot_be_written_to_is_refused(place):
     with pytest.raises(CallerError) as error:
         made_job(24, 24).job.write_report(place)

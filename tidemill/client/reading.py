@@ -154,7 +154,6 @@ class Readable:
         Raises:
             CallerError: A place that nothing can be written to.
             CloudError: See `report`; the page cannot be written there.
-            OSError: The file cannot be written.
 
         Example:
             >>> job.write_report("tiles.html")

@@ -19,9 +19,18 @@ def check_place(place: str) -> None:
 
 
 def save(site: Site, place: str, page: str) -> str:
-    """Write a page to a path or a URI; returns where it is."""
+    """Write a page to a path or a URI; returns where it is.
+
+    Raises:
+        CallerError: The file cannot be written.
+    """
     if "://" not in place:
-        Path(place).write_text(page, encoding="utf-8")
+        try:
+            Path(place).write_text(page, encoding="utf-8")
+        except OSError as error:
+            problem = f"output: {place} cannot be written: {error.strerror}."
+            advice = "Name a file in a folder that can be written, with -o."
+            raise CallerError(problem, advice, what="output", value=place) from None
         return place
     store, name = site.stores().locate(place)
     store.put(name, page.encode(), media_type="text/html; charset=utf-8")
