@@ -86,12 +86,13 @@ SOUND: list[tuple[str, set[str]]] = [
     ("true", set()),
     ('mkdir "$O/d"; echo x > "$O/d/f"; ln -s d "$O/latest"; ln -s d/f "$O/f"', {"d/f", "latest/f", "f"}),
     ('mkdir -p "$O/a" "$O/b"; echo x > "$O/b/f"; ln -s ../b "$O/a/l"; ln -s a "$O/c"', {"b/f", "a/l/f", "c/l/f"}),
-    ('mkdir "$O/d"; echo x > "$O/d/f"; chmod 0 "$O/d/f" "$O/d" || true', {"d/f"} if os.geteuid() == 0 else set()),
     (f'cd "$O"; touch {" ".join(f"{chr(39)}{name}{chr(39)}" for name in NAMES)}', set(NAMES)),
     ('touch "$O/$(printf %0253d 0)"', {"0" * 253}),
     ('chmod 0 "${O%/*}"', set()),
     ('cd "$O"; seq 2000 | xargs touch', {str(n) for n in range(1, 2001)}),
     ('(setsid sh -c "while :; do echo x >> $O/f; done" &); until test -s "$O/f"; do :; done', {"f"}),
+    # Of another user's items they are the failure: below.
+    *([('mkdir "$O/d"; echo x > "$O/d/f"; chmod 0 "$O/d/f" "$O/d"', {"d/f"})] if os.geteuid() == 0 else []),
 ]
 
 
