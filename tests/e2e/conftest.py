@@ -8,6 +8,14 @@ import pytest
 
 from localcloud.cloud import Cloud
 from tests.e2e.team import ONCALL, Team, client, team_up
+from tests.gate import Gate, gate
+
+
+@pytest.fixture
+def held() -> Iterator[Gate]:
+    """A gate that is closed until the test opens it, or ends."""
+    with gate() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 from localcloud.cloud import Cloud
 from tests.e2e.team import PROGRAMS, Team, await_that, team_up
+from tests.gate import Gate
 from tests.worker_image import cached
 from worker_image import image
 from worker_image.oci import Layout
@@ -104,12 +104,10 @@ def test_an_image_with_a_python_of_its_own(team: Team, tmp_path: Path) -> None:
     assert found == digests
 
 
-def test_a_release_reaches_a_machine_that_runs(team: Team, tmp_path: Path) -> None:
+def test_a_release_reaches_a_machine_that_runs(team: Team, tmp_path: Path, held: Gate) -> None:
     """The launcher of one release starts the worker of another, and no machine is replaced for it."""
-    gate = tempfile.NamedTemporaryFile(dir="/var/tmp")  # noqa: SIM115 it is closed, and so removed, in the middle
     items, _ = team.put_items("held", 1, tmp_path)
-    wait = ("sh", "-c", 'while test -e "$1"; do sleep 0.1; done', "sh", gate.name)
-    held = team.submit("held", items, *wait)
+    waits = team.submit("held", items, "sh", "-c", held.wait)
     (machine,) = await_that(
         lambda: [each for each in team.cloud.control("batch/machines")["machines"] if each["children"]], "a machine"
     )
@@ -127,14 +125,12 @@ def test_a_release_reaches_a_machine_that_runs(team: Team, tmp_path: Path) -> No
     assert {step.split()[1] for step in plan} == {"JobDefinition", "BucketObjectv2"}
 
     job = team.submit("next", items, sys.executable, "-c", METADATA, "{output}")
-    try:
-        await_that(lambda: team.done(job), "the second release's worker")
-        machines = team.cloud.control("batch/machines")["machines"]
-        assert machine["instance"] in [each["instance"] for each in machines]
-        trees = team.cloud.state / "machines" / machine["instance"] / "var/lib/tidemill/worker"
-        assert [path.name for path in trees.glob("*/released")] == ["released"]
-    finally:
-        gate.close()
+    await_that(lambda: team.done(job), "the second release's worker")
+    machines = team.cloud.control("batch/machines")["machines"]
+    assert machine["instance"] in [each["instance"] for each in machines]
+    trees = team.cloud.state / "machines" / machine["instance"] / "var/lib/tidemill/worker"
+    assert [path.name for path in trees.glob("*/released")] == ["released"]
+    held.open()
     (outcome,) = team.results(job)
     assert team.read(outcome["output"] + "said") == b"URLError", "containers do not reach instance metadata"
-    team.tidemill("wait", held)
+    team.tidemill("wait", waits)

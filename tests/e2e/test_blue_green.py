@@ -5,7 +5,6 @@ The test types what docs/upgrading.md tells a platform team to do. It does not s
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from localcloud.cloud import Cloud
 from tests.e2e.team import Team, await_that, team_up
 from tests.engine.inventory import client
+from tests.gate import Gate
 
 ITEMS = 24
 BLUE, GREEN = "demo-local-cpu-spot", "demo-local-cpu-spot-green"
@@ -25,13 +25,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     """A team of its own, since its environments are different afterwards."""
     with Cloud(tmp_path_factory.mktemp("localcloud")) as cloud:
         yield team_up(cloud, tmp_path_factory.mktemp("demo-aws"))
-
-
-@pytest.fixture
-def gate() -> Iterator[Path]:
-    """A file that items wait for. It is not in /tmp, because each container has its own."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        yield Path(folder, "open")
 
 
 def busy(team: Team) -> Counter[str]:
@@ -48,10 +41,10 @@ def set_capacity(team: Team, *rungs: dict) -> list[str]:
     return team.project.up().ok().plan
 
 
-def test_a_job_goes_on_while_its_environment_is_followed_by_another(alone: Team, gate: Path, tmp_path: Path) -> None:
+def test_a_job_goes_on_while_its_environment_is_followed_by_another(alone: Team, held: Gate, tmp_path: Path) -> None:
     team = alone
     items, digests = team.put_items("blue", ITEMS, tmp_path)
-    script = f'until test -e {gate}; do sleep 0.2; done; sha256sum < "$1" > "$2/sum"'
+    script = f'{held.wait}; sha256sum < "$1" > "$2/sum"'
     job = team.submit("blue", items, "sh", "-c", script, "sh", "{input}", "{output}", chunk_size=2)
     await_that(lambda: busy(team)[BLUE] == 8, "every vCPU of the first environment is at work")
 
@@ -63,7 +56,7 @@ def test_a_job_goes_on_while_its_environment_is_followed_by_another(alone: Team,
     await_that(lambda: busy(team)[GREEN] == 4, "the second one runs what waited")
     assert busy(team)[BLUE] == 8
 
-    gate.touch()
+    held.open()
     team.tidemill("wait", job)
     outcomes = team.results(job)
     assert Counter(outcome["index"] for outcome in outcomes) == Counter(range(ITEMS))

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from tests.e2e.team import Team, await_that
+from tests.gate import Gate
 
 WRITE = 'echo "$TIDEMILL_INDEX" > "$TIDEMILL_OUTPUT/number"'
 DOUBLE = 'echo $(($(cat "$TIDEMILL_INPUT/number") * 2)) > "$TIDEMILL_OUTPUT/number"'
@@ -18,14 +19,14 @@ ADD = (
 )
 
 
-def test_three_jobs_begin_one_after_the_other(team: Team, tmp_path: Path) -> None:
+def test_three_jobs_begin_one_after_the_other(team: Team, tmp_path: Path, held: Gate) -> None:
     items, _ = team.put_items("chain", 3, tmp_path)
     submit = ["submit", "--queue", "cpu", "--json", "--chunk-size", "1", "--shell"]
 
     def sent(name: str, *more: str) -> str:
         return json.loads(team.tidemill(*submit, "--name", name, *more))["job"]
 
-    first = sent("first", "--items", str(items), "--", f"sleep 10; {WRITE}")
+    first = sent("first", "--items", str(items), "--", f"{held.wait}; {WRITE}")
     second = sent("second", "--items", "job://first/output", "--", DOUBLE)
     third = sent(
         "third", "--after-success", "second", "--input", "first=job://first/output", "job://second/output", "--", ADD
@@ -37,6 +38,7 @@ def test_three_jobs_begin_one_after_the_other(team: Team, tmp_path: Path) -> Non
         second,
         first,
     ]
+    held.open()
     # From here on no client looks at a job that waits.
     await_that(lambda: team.names(f"out/{third}/"), "the last job has written its output")
     team.tidemill("wait", third)

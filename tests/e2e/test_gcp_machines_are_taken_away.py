@@ -21,6 +21,7 @@ import pytest
 from localcloud.cloud import GcpCloud
 from tests.e2e.gcp import SPOT_OFF_SECONDS, TIME_FACTOR, GcpTeam, gcp_team_up
 from tests.e2e.team import advice, await_that
+from tests.gate import Gate
 from tidemill import layout
 
 ITEMS, CHUNK_SIZE = 500, 2
@@ -156,7 +157,7 @@ def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Pa
     assert team.done(job) < 300
 
 
-def test_three_jobs_begin_one_after_the_other_without_a_client(team: GcpTeam, tmp_path: Path) -> None:
+def test_three_jobs_begin_one_after_the_other_without_a_client(team: GcpTeam, tmp_path: Path, held: Gate) -> None:
     """The reconciler publishes a job when the one before is complete, and machines start only then. The first job's
     items and the factor are files of the submitter, to whom the results come back."""
     for name, number in (("items/a", 1), ("items/b", 2), ("items/more/a", 3), ("factor/deep/x", 2)):
@@ -169,7 +170,7 @@ def test_three_jobs_begin_one_after_the_other_without_a_client(team: GcpTeam, tm
     def sent(name: str, *more: str) -> str:
         return json.loads(team.tidemill(*submit, "--name", name, *more))["job"]
 
-    copy = ["--items", f"{tmp_path}/items", "--", 'sleep 10; cp "$TIDEMILL_INPUT" "$TIDEMILL_OUTPUT/number"']
+    copy = ["--items", f"{tmp_path}/items", "--", f'{held.wait}; cp "$TIDEMILL_INPUT" "$TIDEMILL_OUTPUT/number"']
     sent("first", *copy)
     again = json.loads(team.tidemill(*submit, "--dry-run", *copy))
     assert (again["upload_files"], again["uploaded_files"]) == (0, 3)
@@ -181,6 +182,7 @@ def test_three_jobs_begin_one_after_the_other_without_a_client(team: GcpTeam, tm
     third = sent("third", "--after-success", "second", "job://second/output", "--", add)
     waiting = team.status(third)
     assert waiting["waits_for"] == [{"job": second, "ended": 0, "items": 3}], waiting
+    held.open()
     store = team.person["TIDEMILL_PIPELINE"].rpartition("/")[0]
 
     def done() -> bool:

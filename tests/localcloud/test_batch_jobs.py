@@ -12,7 +12,8 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws.batch.jobs import Attempt
 from localcloud.aws.batch.scheduler import retries
-from tests.localcloud.harness import SECONDS, Account, account, gate, until
+from tests.gate import gate
+from tests.localcloud.harness import SECONDS, Account, account, until
 
 INDEX = "$AWS_BATCH_JOB_ARRAY_INDEX"
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from localcloud.aws.accounts import service_client
-from tests.localcloud.harness import Account, Gate, account, gate, until
+from tests.gate import Gate, gate
+from tests.localcloud.harness import Account, account, until
 
 DRAINING = "mkdir -p /etc/ecs && echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config"
 RETRY_HOST = {
