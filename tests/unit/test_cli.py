@@ -128,7 +128,8 @@ def test_nothing_to_show_is_said(stack, capsys):
     for typed, says in (
         (["results"], "No item of {} has ended so far."),
         (["results", "--failed"], "No item of {} has failed so far."),
-        (["logs"], "The log has no such line of {} so far."),
+        (["logs"], "{} has printed nothing so far."),
+        (["logs", "--item", "0"], "The log has no such line of {} so far."),
     ):
         assert main([*typed, job]) == 0
         shown = capsys.readouterr()
@@ -338,6 +339,7 @@ def test_queues(stack, capsys):
     assert "2 types, 8 to 16 CPUs, x86_64" in cpu
     assert "spot 64 CPUs" in cpu
     assert "1 GPU" in gpu
+    assert "1 type, " in gpu
     stack.state = QueueState(False, False, "disabled, invalid")
     assert main(["queues", "--json"]) == 0
     queues = json.loads(capsys.readouterr().out)["queues"]
@@ -429,6 +431,13 @@ def test_a_table_fits_the_terminal_and_a_pipe_gets_all_of_it(capsys, monkeypatch
     assert line.startswith("tiles-0a1b2c3d-long-name  ")
     assert line.endswith("/17/")
     assert line.count("…") == 2
+
+
+def test_states_stay_whole_on_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    show.show_table(("item", "state", "uri", "output"), [(0, "succeeded", "a" * 90, "b" * 90)])
+    assert "succeeded" in capsys.readouterr().out.splitlines()[1]
 
 
 def test_no_color_is_honoured(stack, capsys, monkeypatch):

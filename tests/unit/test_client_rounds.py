@@ -363,5 +363,5 @@ def test_retry_of_a_cancelled_retry_points_to_resume():
     backend.run(target, job.id, fail_items=[1])
     job.retry()
     job.cancel()
-    assert job.retry().note == "failed items of 1 chunks were cancelled while they ran again: resume"
+    assert job.retry().note == "failed items of 1 chunk were cancelled while they ran again: resume"
     assert job.resume().items == 1

@@ -83,7 +83,10 @@ def command(
         if wanted["follow"]:
             sys.stdout.flush()
     if not some and not as_json:
-        say(f"The log has no such line of {handle.id} so far.")
+        chosen = any(value is not None and value is not False for key, value in wanted.items() if key != "follow")
+        say(
+            f"The log has no such line of {handle.id} so far." if chosen else f"{handle.id} has printed nothing so far."
+        )
     return 0
 
 

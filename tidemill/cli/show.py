@@ -13,8 +13,8 @@ import click
 
 from tidemill.visible import json_line, visible
 
-NARROWEST = 8
-"""The least width of a cell on a narrow terminal."""
+NARROWEST = 9
+"""The least width of a cell on a narrow terminal: `succeeded` and `cancelled` stay whole."""
 
 
 def show_json(value: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from tidemill.backends import QueueState
 from tidemill.client.site import Site
 from tidemill.descriptor import Queue
+from tidemill.figures import counted
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class QueueInfo:
         if not sizes:
             return "none"
         span = f"{sizes[0]} CPUs" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]} CPUs"
-        return f"{len(sizes)} types, {span}, {self.queue.architecture}"
+        return f"{counted(len(sizes), 'type')}, {span}, {self.queue.architecture}"
 
     @property
     def capacity(self) -> str:

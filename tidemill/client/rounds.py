@@ -16,6 +16,7 @@ from tidemill.client.limit import check_left
 from tidemill.client.other_code import OtherCode
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
+from tidemill.figures import counted
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, Round
 
@@ -195,7 +196,7 @@ def _plan_retry(
         )
     plan = _plan(ledger, listing, [chunk for chunk in chunks if chunk not in listing.waiting], wanted)
     state = "were cancelled while they ran again: resume" if listing.counts.cancelled else "run again already"
-    return plan, f"failed items of {len(underway)} chunks {state}" if underway else None
+    return plan, f"failed items of {counted(len(underway), 'chunk')} {state}" if underway else None
 
 
 def retry_dead(site: Site, spec: JobSpec) -> Sent:
