@@ -235,10 +235,7 @@ class Store:
         position, failures = start, 0
         while True:
             try:
-                options: Any = {"range": {"offset": position}} if position else {}
-                if end is not None:
-                    options = {"range": (position, end)}
-                for block in obstore.get(self._backend, name, options=options).stream(min_chunk_size=block_bytes):
+                for block in _part(self._backend, name, position, end, block_bytes):
                     yield bytes(block)
                     position += len(block)
                 if end is not None and position != end:
@@ -289,6 +286,17 @@ class Store:
 
 
 # ---- bounds -------------------------------------------------------------------------------------------------------
+
+
+def _part(backend: Any, name: str, start: int, end: int | None, block_bytes: int) -> Any:
+    """An object's blocks from a position to another or to its end."""
+    if end is not None and 0 < end - start <= block_bytes:
+        # A stream would wake two more threads.
+        return [obstore.get_range(backend, name, start=start, end=end)]
+    options: Any = {"range": {"offset": start}} if start else {}
+    if end is not None:
+        options = {"range": (start, end)}
+    return obstore.get(backend, name, options=options).stream(min_chunk_size=block_bytes)
 
 
 def _read(store: Store, name: str, verb: str, call: Callable[[], T]) -> T:
