@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 os.environ |= {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "S3_IGNORE_SUBDOMAIN_BUCKETNAME": "true"}
+# For the account of a session's key, moto would ask each partition and read its managed policies first.
+os.environ["MOTO_ACCOUNT_ID"] = "123456789012"
 # A thousand images, which nothing here names.
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 
@@ -36,7 +38,7 @@ from werkzeug.test import create_environ, run_wsgi_app
 from localcloud.aws.iam import DIRECT, Query, parse, refusal
 from localcloud.aws.wsgi import Environ, StartResponse
 
-ACCOUNT = "123456789012"
+ACCOUNT = os.environ["MOTO_ACCOUNT_ID"]
 DEPLOYER = "deployer"
 ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
 
