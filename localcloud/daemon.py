@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import gc
+import http.client
 import importlib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 BOUND = "--until-stdin-closes"
 """Option of this module: a daemon with it ends when the process that holds the other end of its stdin does."""
@@ -55,6 +56,17 @@ def serve(start: Callable[[argparse.Namespace], Daemon], options: argparse.Names
     os._exit(0)
 
 
+def read_headers(
+    file: BinaryIO, _class: type[http.client.HTTPMessage] = http.client.HTTPMessage
+) -> http.client.HTTPMessage:
+    """Read the headers of a request or an answer. The email package, which would, takes a tenth of a request's time."""
+    headers = _class()
+    while (line := file.readline(65537)) not in (b"\r\n", b"\n", b""):
+        name, _, value = line.decode("latin-1").partition(":")
+        headers[name] = value.lstrip(" \t").rstrip("\r\n")
+    return headers
+
+
 def _end_with_stdin() -> None:
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -68,6 +80,7 @@ def main() -> None:
     if sys.argv[1] == BOUND:
         sys.argv.pop(1)
         threading.Thread(target=_end_with_stdin, daemon=True).start()
+    http.client.parse_headers = read_headers  # type: ignore[assignment]
     gc.disable()
     module = importlib.import_module(sys.argv.pop(1))
     gc.freeze()

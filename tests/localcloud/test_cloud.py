@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import io
 import json
 import os
 import stat
@@ -15,7 +17,7 @@ import boto3
 import pytest
 
 from localcloud import __main__ as command
-from localcloud import engine
+from localcloud import daemon, engine
 from localcloud.cloud import Cloud, CloudError, alive, descendants
 
 pytestmark = pytest.mark.xdist_group("localcloud-cloud")
@@ -230,3 +232,14 @@ def test_a_plugin_ends_with_its_engine(name: str, tmp_path: Path) -> None:
     finally:
         parent.kill()
         parent.wait(60)
+
+
+@pytest.mark.parametrize(
+    "lines", [b"", b"Host: a\r\nX-Amz-Date:20261122\r\n", b"a: b: c \r\nA: \xe9\r\nempty:\r\n", b"ended: early"]
+)
+def test_headers_are_read_as_by_the_standard_library(lines: bytes) -> None:
+    ended = lines if lines.endswith(b"early") else lines + b"\r\nbody"
+    ours, theirs = io.BytesIO(ended), io.BytesIO(ended)
+    found = daemon.read_headers(ours)
+    assert list(found.items()) == list(http.client.parse_headers(theirs).items())
+    assert ours.read() == theirs.read()
