@@ -23,7 +23,7 @@ from localcloud.aws.batch.jobs import ENDED, WAITING, Attempt, Child, Job, descr
 from localcloud.aws.batch.logs import LogShipper
 from localcloud.aws.batch.machines import Machine
 
-POLL = 0.02
+POLL = 0.05
 DEPENDENCY_FAILED = "Dependent Job failed"
 TIMED_OUT = "Job attempt duration exceeded timeout"
 TOO_LARGE = (
