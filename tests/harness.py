@@ -315,13 +315,15 @@ class Project:
         return [r for r in found if r["type"].startswith(CLOUDS) and r["type"].endswith(kind)]
 
     def run(self, *arguments: str, events: bool = False, timeout: float = TIMEOUT_SECONDS) -> Run:
-        """Run `pulumi` to its end and return the result, success or failure."""
-        with self.start(*arguments, events=events) as running:
+        """Run `pulumi` to its end and return the result, success or failure. A state in a folder is written at the end:
+        to write it after each step, too, costs as much as all steps."""
+        in_a_folder = self.env["PULUMI_BACKEND_URL"].startswith("file:")
+        with self.start(*arguments, events=events, checkpoints=not in_a_folder) as running:
             return running.wait(timeout)
 
     @contextlib.contextmanager
-    def start(self, *arguments: str, events: bool = True) -> Iterator[Running]:
-        """Start `pulumi`; it and its plugins are ended when the block ends."""
+    def start(self, *arguments: str, events: bool = True, checkpoints: bool = True) -> Iterator[Running]:
+        """Start `pulumi`; it and its plugins are ended when the block ends. Only with checkpoints can it be killed."""
         self._runs += 1
         base = self.folder / f"run-{self._runs}"
         command = ["pulumi", *arguments, "--stack", self.stack, "--non-interactive"]
@@ -331,7 +333,7 @@ class Project:
             process = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=self.env,
+                env=self.env | ({} if checkpoints else {"PULUMI_SKIP_CHECKPOINTS": "true"}),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
