@@ -13,6 +13,7 @@ from tests.e2e.team import DATA, Team
 from tests.engine.inventory import client
 
 ITEMS = 12
+"""In one chunk: tests/worker/test_code.py has workers that install at once."""
 PROGRAM = """import os, pathlib, sys
 import tinypkg
 from helper import twice
@@ -47,7 +48,7 @@ def put_wheel(team: Team, folder: Path) -> str:
 
 
 def submit(team: Team, items: Path, name: str, code: Path, wheelhouse: str) -> str:
-    options = ["--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", "6", "--json"]
+    options = ["--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(ITEMS), "--json"]
     options += ["--code", str(code), "--wheelhouse", wheelhouse]
     return json.loads(team.tidemill("submit", *options, "--", "python3", "work.py", "{input}", "{output}"))["job"]
 
