@@ -58,7 +58,7 @@ def await_that(condition: Callable[[], Any], what: str, timeout: float = TIMEOUT
     while not (value := condition()):
         answered = time.monotonic()
         assert answered < start + timeout, f"not within {timeout} s: {what}"
-        time.sleep(min(2.0, max(0.1, 4 * (answered - asked), (answered - start) / 20)))
+        time.sleep(min(2.0, max(0.2, 8 * (answered - asked), (answered - start) / 10)))
         asked = time.monotonic()
     return value
 
