@@ -34,7 +34,7 @@ def make_environment(cloud, batch) -> str:
     return made["computeEnvironmentArn"]
 
 
-def wait_valid(batch, environment: str, timeout: float = 20) -> None:
+def wait_valid(batch, environment: str, timeout: float = 300) -> None:
     deadline = time.monotonic() + timeout
     while True:
         answer = batch.describe_compute_environments(computeEnvironments=[environment])

@@ -5,8 +5,11 @@ How long AWS Batch really keeps that relation is not known; localcloud keeps it 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from localcloud.aws.batch.core import Settings
 from localcloud.cloud import Cloud
 from tests.engine.inventory import client
 from tests.harness import Project, Run
@@ -34,6 +37,14 @@ def replaceable(project) -> Project:
     with project.config() as config:
         config["tidemill:allow"] = ["replace"]
     return project
+
+
+@pytest.fixture
+def lingering(cloud: Cloud) -> Iterator[None]:
+    """The relation lasts until a busy engine has tried to delete the old environment."""
+    cloud.control("batch/settings", relation_seconds=30)
+    yield
+    cloud.control("batch/settings", relation_seconds=Settings.relation_seconds)
 
 
 def environments(cloud: Cloud) -> list[str]:
@@ -102,6 +113,7 @@ def test_replacing_a_compute_environment_pulumi_aws_6233(replaceable, cloud):
     assert project.up("--expect-no-changes").ok()
 
 
+@pytest.mark.usefixtures("lingering")
 def test_without_the_retry_the_replacement_fails_and_the_next_up_mends_it(replaceable, cloud):
     project = replaceable
     before = environments(cloud)
@@ -115,6 +127,7 @@ def test_without_the_retry_the_replacement_fails_and_the_next_up_mends_it(replac
     assert not [r for r in project.resources(ENVIRONMENT) if r.get("delete")]
 
 
+@pytest.mark.usefixtures("lingering")
 def test_an_up_that_is_killed_after_the_queue_moved_is_finished_by_the_next(replaceable, cloud):
     project = replaceable
     before = environments(cloud)

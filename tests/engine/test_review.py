@@ -39,7 +39,7 @@ def test_the_recordings_are_what_the_engine_says_today():
 
 def git(folder: Path, *arguments: str) -> None:
     command = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false", *arguments]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
