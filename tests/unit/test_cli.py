@@ -66,7 +66,16 @@ def test_help_imports_neither_a_cloud_nor_anything_heavy(arguments):
         ("tidemill.worker.__main__", ("asyncio", "boto3", "rich", "tidemill.client", "tidemill.explain")),
         (
             "tidemill.client",
-            ("boto3", "sqlite3", "tidemill.explain.judge", "tidemill.explain.job", "tidemill.explain.aws"),
+            (
+                "boto3",
+                "sqlite3",
+                "tidemill.client.lines",
+                "tidemill.client.submit",
+                "tidemill.explain.facts",
+                "tidemill.fleet",
+                "tidemill.prices",
+                "tidemill.state",
+            ),
         ),
     ],
 )
@@ -74,6 +83,20 @@ def test_what_only_others_need_is_not_imported(module, others):
     code = f"import sys; import {module}; print([name for name in {others!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_run_imports_only_what_it_needs(tmp_path):
+    others = ("boto3", "rich", "tidemill.client.lines", "tidemill.explain.facts", "tidemill.fleet", "tidemill.prices")
+    code = (
+        "import sys; from tidemill.cli import main; code = main(); "
+        f"print([name for name in {others!r} if name in sys.modules], code)"
+    )
+    (tmp_path / "items.txt").write_text("a\n")
+    typed = ["run", "--items", "items.txt", "--workers", "1", "--", "/bin/true"]
+    found = subprocess.run(
+        [sys.executable, "-c", code, *typed], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.splitlines()[-1] == "[] 0"
 
 
 def test_a_verbs_help_imports_no_cloud():

@@ -16,27 +16,28 @@ import pytest
 from tests.unit.client_fakes import outcome, pipeline, uris
 from tidemill import layout
 from tidemill.cli import main
-from tidemill.client import Job, Pipeline, deliveries, explaining
+from tidemill.client import Job, Pipeline, deliveries, hints
 from tidemill.client.explaining import read_facts
 from tidemill.client.live import Lines
 from tidemill.client.looking import observe
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CloudError
-from tidemill.explain import Facts, JobFacts, page
-from tidemill.explain.causes import BY_CODE, CAUSES, KINDS
+from tidemill.explain import page
+from tidemill.explain.answer import Unseen
+from tidemill.explain.causes import BY_CODE, CAUSES, GONE, KINDS
 from tidemill.explain.facts import (
-    GONE,
     AwsFacts,
     BatchQueue,
     Environment,
+    Facts,
     FleetFacts,
     GcpFacts,
+    JobFacts,
     PubSubQueue,
     Quota,
     Straggler,
     Try,
     Turn,
-    Unseen,
 )
 from tidemill.explain.gcp import EXPIRED
 from tidemill.explain.judge import Looks, explain
@@ -370,7 +371,7 @@ def test_status_and_wait_say_why_when_nothing_was_committed_for_five_minutes(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert world.job.status(running=True).explained is None
-    monkeypatch.setattr(explaining, "STILL_SECONDS", -1.0)
+    monkeypatch.setattr(hints, "STILL_SECONDS", -1.0)
     status = world.job.status(running=True)
     assert status.explained is None
     world.job._watched.hints.__init__()
@@ -387,7 +388,7 @@ def test_status_and_wait_say_why_when_nothing_was_committed_for_five_minutes(
 
 
 def test_wait_asks_why_once_a_minute(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explaining, "STILL_SECONDS", -1.0)
+    monkeypatch.setattr(hints, "STILL_SECONDS", -1.0)
     asked: list[int] = []
     facts = world.backend.facts
     monkeypatch.setattr(world.backend, "facts", lambda *given: asked.append(1) or facts(*given))
@@ -399,7 +400,7 @@ def test_wait_asks_why_once_a_minute(world: World, monkeypatch: pytest.MonkeyPat
 def test_a_cloud_that_does_not_answer_why_leaves_the_status_as_it_is(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explaining, "STILL_SECONDS", -1.0)
+    monkeypatch.setattr(hints, "STILL_SECONDS", -1.0)
 
     def refuse(*given: Any) -> Any:
         raise CloudError("batch:ListJobs is denied (no).")

@@ -10,11 +10,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tidemill.descriptor import Queue, Resources
 from tidemill.errors import CloudError
-from tidemill.explain.facts import CloudFacts, Unseen
 from tidemill.job import After
+
+if TYPE_CHECKING:
+    from tidemill.explain.answer import Unseen
+    from tidemill.explain.facts import CloudFacts
 
 
 @dataclass(frozen=True)

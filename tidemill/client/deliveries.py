@@ -12,7 +12,7 @@ from tidemill.backends import ArrayState, DeadLetter
 from tidemill.client.site import Site
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
-from tidemill.explain.facts import FORGOTTEN, GONE
+from tidemill.explain.causes import FORGOTTEN, GONE
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, Round, RoundArray
 from tidemill.ledger.gate import begun_at

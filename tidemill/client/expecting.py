@@ -5,7 +5,6 @@ from __future__ import annotations
 from tidemill.client.place import Placement
 from tidemill.client.site import Site
 from tidemill.job import Expected
-from tidemill.money import job_cost
 
 
 def expected(site: Site, place: Placement, items: int, item_seconds: float | None) -> Expected | None:
@@ -13,6 +12,8 @@ def expected(site: Site, place: Placement, items: int, item_seconds: float | Non
     caller does not say how long an item takes."""
     if item_seconds is None:
         return None
+    from tidemill.money import job_cost
+
     cloud, region = site.descriptor.cloud, site.descriptor.region
     cost = job_cost(place.queue, cloud, region, items * item_seconds, item=place.resources, container=place.slots)
     by_market = {"spot": cost.spot, "on_demand": cost.on_demand}

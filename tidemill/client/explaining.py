@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,10 +17,10 @@ from tidemill.client.limit import spent_of
 from tidemill.client.looking import Observation, cancelled_words, observe, telling
 from tidemill.client.reconciler import read_report
 from tidemill.client.site import Site
-from tidemill.client.status import SPEED_SECONDS, Status
+from tidemill.client.status import SPEED_SECONDS
 from tidemill.errors import CallerError, CloudError, one_line
-from tidemill.explain import Explanation, Facts, JobFacts, Reason
-from tidemill.explain.facts import FleetFacts, GcpFacts, Straggler, Unseen
+from tidemill.explain.answer import Explanation, Unseen
+from tidemill.explain.facts import Facts, FleetFacts, GcpFacts, JobFacts, Straggler
 from tidemill.failures import telling_line
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome
@@ -38,9 +36,6 @@ RECORDS = 4
 """Records that are read, of failed and of other chunks each."""
 LAST_SHARE = 100
 """The end of a job: at most one of so many chunks is left."""
-STILL_SECONDS = 300.0
-"""Without a record for this long, `status` and `wait` say why."""
-NOTHING = "L13"
 TROUBLE = ("A2", "A3", "G3", "G10")
 """What a submit says; it reports quotas, shortages and errors of machines anyway."""
 STRAGGLERS = 3
@@ -54,35 +49,6 @@ def explain_job(site: Site, ledger: Ledger, spec: JobSpec, looks: Looks | None =
     from tidemill.explain.judge import explain
 
     return explain(read_facts(observe(site, ledger, spec, consumption=False)), looks)
-
-
-class Hints:
-    """The headline of a job that has committed nothing for a while, for `status` and `wait`.
-
-    It keeps what it has seen: looks that follow each other tell what passes and what stays.
-    """
-
-    def __init__(self) -> None:
-        self._looks: Looks | None = None
-        self._next = 0.0
-        self._line: Reason | None = None
-
-    def added(self, status: Status, seen: Observation) -> Status:
-        """A status with the headline; unchanged while the job progresses, or when nothing can be asked."""
-        if status.ended or status.run_command or status.waits_for or time.time() - _idle_since(seen) < STILL_SECONDS:
-            self._line = None
-            return status
-        if time.monotonic() >= self._next:
-            from tidemill.explain.judge import APART_SECONDS, Looks, explain
-
-            self._looks = self._looks or Looks()
-            # Each of these costs a dozen requests.
-            self._next = time.monotonic() + APART_SECONDS
-            with suppress(CallerError, CloudError):
-                found = explain(read_facts(seen), self._looks).headline
-                # Long items are no news.
-                self._line = None if found.kind == "well" or found.code == NOTHING else found
-        return replace(status, explained=self._line)
 
 
 def known_trouble(site: Site, queue: str) -> list[str]:
@@ -181,20 +147,10 @@ def _plain_facts(seen: Observation) -> JobFacts:
     )
 
 
-def _idle_since(seen: Observation) -> float:
-    """Since when nothing was committed; from what has been read already."""
-    return max([_newest_round(seen).timestamp(), *(at for at, _, _ in seen.newest_done[:1])])
-
-
 def _began(seen: Observation) -> float:
     """When the newest round could begin."""
-    newest = _newest_round(seen)
+    newest = seen.newest_round
     return max(newest, begun_at(seen.site.store, seen.spec) or newest).timestamp()
-
-
-def _newest_round(seen: Observation) -> datetime:
-    rounds = seen.listing.rounds
-    return rounds[-1].created_at if rounds else seen.spec.created_at
 
 
 def _fits(site: Site, spec: JobSpec) -> tuple[bool | None, int]:

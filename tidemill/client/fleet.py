@@ -6,15 +6,14 @@ import heapq
 import re
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter
-
-from tidemill.backends.findings import Finding
-from tidemill.client.reconciler import read_report
 from tidemill.client.site import Site
-from tidemill.fleet import MachineError
 from tidemill.layout import FLEET_ERRORS
 from tidemill.store import Store
+
+if TYPE_CHECKING:
+    from tidemill.backends.findings import Finding
 
 RECENT_SECONDS = 86_400.0
 SHOWN = 3
@@ -51,7 +50,11 @@ def fleet_errors(store: Store, since: float = 0.0) -> tuple[list[FleetError], in
 
 def machine_words(site: Site, queue: str) -> list[str]:
     """What keeps a queue's machines from coming: quotas and stockouts first, then a reconciler that does not run."""
-    report = read_report(site.store) if site.descriptor.cloud == "gcp" else None
+    if site.descriptor.cloud != "gcp":
+        return []
+    from tidemill.client.reconciler import read_report
+
+    report = read_report(site.store)
     return (
         [] if report is None else [*report.problems(queue), *report.late(site.backend.now()), *report.open_rungs(queue)]
     )
@@ -64,6 +67,10 @@ def fleet_words(site: Site, queue: str) -> list[str]:
 
 
 def _fleet_error(name: str, data: bytes) -> FleetError:
+    from pydantic import TypeAdapter
+
+    from tidemill.fleet import MachineError
+
     machine = _STAMP.sub("", name.rpartition("/")[2].removesuffix(".json"))
     text = data.decode(errors="replace").strip()
     try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from tidemill import layout
 from tidemill.backends import ArrayState
 from tidemill.client.deliveries import Deliveries, known_arrays, newest_rounds, oldest_by_name
-from tidemill.client.explaining import STILL_SECONDS
+from tidemill.client.hints import STILL_SECONDS
 from tidemill.client.limit import Spent, spent_of
 from tidemill.client.looking import Observation
 from tidemill.client.running import RunningItems

@@ -12,7 +12,6 @@ from tidemill.errors import CallerError
 from tidemill.job import MAX_USD, CostLimit, JobSpec
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.spent import limit_of, spent_seconds
-from tidemill.money import job_cost
 
 _HOUR = 3600
 
@@ -75,6 +74,8 @@ def _price(site: Site, place: Placement, log: Log) -> float:
     Raises:
         CallerError: A rung has no known price.
     """
+    from tidemill.money import job_cost
+
     descriptor, queue = site.descriptor, place.queue
     cost = job_cost(queue, descriptor.cloud, descriptor.region, _HOUR, item=place.resources, container=place.slots)
     replaced = [kind for kind in cost.spot.unknown if kind not in cost.on_demand.unknown]

@@ -7,15 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidemill.backends import LogLine, ignore
-from tidemill.client.download_logs import MANY_ITEMS, LogDownload, download_logs
-from tidemill.client.lines import choose_lines, follow_lines, read_lines
 from tidemill.client.site import Log, Site
 from tidemill.client.waiting import Watched
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger
+
+if TYPE_CHECKING:
+    from tidemill.client.download_logs import LogDownload
 
 
 class Logged:
@@ -68,6 +70,8 @@ class Logged:
             >>> [line.said for line in job.logs(regex="^ValueError")]
             ['ValueError: no']
         """
+        from tidemill.client.lines import choose_lines, follow_lines, read_lines
+
         wanted = choose_lines(self._ledger, self.spec, item=item, failed=failed, group=group)
         wanted = replace(wanted, worker=worker, since=since, until=until, text=text, regex=regex, limit=limit, say=say)
         if not follow:
@@ -116,6 +120,9 @@ class Logged:
             >>> job.download_logs("logs", by="container").lines
             2
         """
+        from tidemill.client.download_logs import MANY_ITEMS, download_logs
+        from tidemill.client.lines import choose_lines
+
         wanted = choose_lines(self._ledger, self.spec, failed=failed, group=group)
         items = self.spec.items_total if wanted.items is None else len(wanted.items)
         if by == "item" and items > MANY_ITEMS and not any_number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -103,6 +104,17 @@ class Observation:
         done = self.listing.done.items()
         return sorted(((at, n, chunk) for n, each in done for chunk, at in each.items()), reverse=True)
 
+    @property
+    def newest_round(self) -> datetime:
+        """When the newest round was sent; the job itself where there is none."""
+        rounds = self.listing.rounds
+        return rounds[-1].created_at if rounds else self.spec.created_at
+
+    @property
+    def idle_since(self) -> float:
+        """Since when nothing was committed; from what has been read already."""
+        return max([self.newest_round.timestamp(), *(at for at, _, _ in self.newest_done[:1])])
+
     def status(self) -> Status:
         counts, taken = self.listing.counts, self.taken
         rate = items_a_second(self.listing, self.ledger.index()) if self.state in ("running", "waiting") else None
@@ -130,7 +142,7 @@ class Observation:
             items_a_second=rate,
             consumption=taken,
             suggestion=suggestion(taken) if taken and not self.site.local else None,
-            fleet_errors=fleet_words(self.site, self.spec.queue) if self.fleet else [],
+            fleet_errors=fleet_words(self.site, self.spec.queue) if self.fleet and not self.site.local else [],
             note=self.note(),
             waits_for=self.waits_for,
             run_command=self.site.run_command(self.spec.job) if self.state == "lost" else None,

@@ -9,14 +9,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakSet
 
-from tidemill.client.frames import DataFrameLike
 from tidemill.client.job import Job
-from tidemill.client.shipped import shipped
 from tidemill.errors import CallerError, CloudError, JobEndedError
 from tidemill.job import Item
+
+if TYPE_CHECKING:
+    from tidemill.client.frames import DataFrameLike
 
 
 class Mapper:
@@ -72,6 +73,8 @@ class Mapper:
         if settings.get("longest_first"):
             fix = "Use `submit`, whose results say which item each is of."
             raise CallerError("longest_first changes the order of the values that `map` yields.", fix)
+        from tidemill.client.shipped import shipped
+
         named, folder = (function, None) if isinstance(function, str) else shipped(function)
         code = code or folder
         job = self.submit(None, items, function=named, queue=queue, name=name, code=code, keep_values=True, **settings)

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.backends import Backend
 from tidemill.client.chained import resolve_after
 from tidemill.client.estimating import Estimator
-from tidemill.client.frames import DataFrameLike
-from tidemill.client.git_code import Checkout, check_libs, opened
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
@@ -23,18 +21,21 @@ from tidemill.client.queues import QueueInfo, read_queues
 from tidemill.client.site import Log, Site, read_site
 from tidemill.client.state import settings_of, timeout_of, with_origin
 from tidemill.client.status import JobRow, job_row
-from tidemill.client.submit import Submission
-from tidemill.client.sweep import Sweep, fields_of
 from tidemill.client.tags import checked_tags
 from tidemill.client.telling import told_by
 from tidemill.client.training import Trainer
 from tidemill.client.upload.meter import Watch, unwatched
-from tidemill.client.upload.session import Amount
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError
 from tidemill.job import Item
 from tidemill.ledger import Ledger
 from tidemill.store import Store
+
+if TYPE_CHECKING:
+    from tidemill.client.frames import DataFrameLike
+    from tidemill.client.git_code import Checkout
+    from tidemill.client.sweep import Sweep
+    from tidemill.client.upload.session import Amount
 
 _PARALLEL = 8
 
@@ -241,6 +242,11 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             >>> job.spec.items_total
             3
         """
+        # Imported late: commands that look at jobs start without it.
+        from tidemill.client.git_code import Checkout, check_libs, opened
+        from tidemill.client.submit import Submission
+        from tidemill.client.sweep import fields_of
+
         place = find_place(
             self.descriptor,
             queue=queue,

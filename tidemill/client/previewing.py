@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.client.job import Job
 from tidemill.client.site import Log, Site
-from tidemill.client.submit import Submission, submit
 
 if TYPE_CHECKING:
     from tidemill.client.preview import JobPreview
+    from tidemill.client.submit import Submission
 
 
 class Previewer:
@@ -22,6 +22,8 @@ class Previewer:
     @staticmethod
     def _act(site: Site, asked: Submission, log: Log) -> Job:
         """What `submit` does with a submission, once it is put together."""
+        from tidemill.client.submit import submit
+
         return submit(site, asked, log)
 
     def preview(self, command: Sequence[str] | None, items: Any, **options: Any) -> JobPreview:

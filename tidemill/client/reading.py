@@ -6,22 +6,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tidemill.backends.links import Links, console_links
-from tidemill.client.explaining import explain_job
-from tidemill.client.export import meta_keys, with_meta
 from tidemill.client.live import showing
-from tidemill.client.values import stream_values
 from tidemill.client.waiting import Watched
-from tidemill.explain import Explanation
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome
-from tidemill.ledger.paired import items_of, paired
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from tidemill.backends.links import Links
     from tidemill.client.metrics import ItemMetrics
     from tidemill.client.report.model import JobReport
+    from tidemill.explain import Explanation
 
 
 class Readable:
@@ -43,6 +39,8 @@ class Readable:
             >>> job.explain().kind
             'well'
         """
+        from tidemill.client.explaining import explain_job
+
         return explain_job(self._watched.site, self._ledger, self.spec)
 
     def links(self) -> Links | None:
@@ -52,6 +50,8 @@ class Readable:
             >>> job.links().queue
             'https://us-west-2.console.aws.amazon.com/batch/home?region=us-west-2#queues/detail/arn:...'
         """
+        from tidemill.backends.links import console_links
+
         return console_links(self._watched.site.descriptor, self.spec, datetime.now(UTC))
 
     def results(self, failed_only: bool = False, *, meta: bool = False) -> Iterator[Outcome]:
@@ -65,8 +65,15 @@ class Readable:
             >>> [outcome.output for outcome in job.results() if outcome.status == "succeeded"]
             ['s3://...', 's3://...']
         """
-        outcomes = with_meta(paired(self._ledger)) if meta else self._ledger.outcomes()
-        return (o for o in outcomes if not failed_only or o.status == "failed")
+        return (o for o in self._outcomes(meta) if not failed_only or o.status == "failed")
+
+    def _outcomes(self, meta: bool) -> Iterator[Outcome]:
+        if not meta:
+            return self._ledger.outcomes()
+        from tidemill.client.export import with_meta
+        from tidemill.ledger.paired import paired
+
+        return with_meta(paired(self._ledger))
 
     def outcomes(self) -> Iterator[Outcome]:
         """The outcome of every item that has one, with the item's metadata, in the items' order, as a stream.
@@ -105,6 +112,9 @@ class Readable:
             >>> job.meta_keys()  # the items are plain URIs
             []
         """
+        from tidemill.client.export import meta_keys
+        from tidemill.ledger.paired import items_of
+
         return meta_keys(items_of(self._ledger))
 
     def metrics(self) -> Iterator[ItemMetrics]:
@@ -186,5 +196,7 @@ class Readable:
             Traceback (most recent call last):
             tidemill.errors.ItemFailedError: Item 1 of tiles-..., 's3://raw/1.jpg', failed (exit): ValueError: no. ...
         """
+        from tidemill.client.values import stream_values
+
         with showing(self.id, progress) as on_status:
             yield from stream_values(self._watched, return_exceptions=return_exceptions, on_status=on_status)

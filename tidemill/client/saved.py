@@ -7,11 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from tidemill.figures import duration
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
-from tidemill.state import Snapshot, Snapshots
+
+if TYPE_CHECKING:
+    from tidemill.state import Snapshot
 
 LOOKED_AT = 16
 """Items whose snapshots are read."""
@@ -74,6 +77,8 @@ def look_at_state(ledger: Ledger, spec: JobSpec, listing: Listing, cloud: str) -
     """Read the newest snapshots of some items that have no outcome; None where there are none, or no state."""
     if spec.state is None or not listing.waiting:
         return None
+    from tidemill.state import Snapshots
+
     index = ledger.index()
     items = [index.frame(chunk).first for chunk in islice(sorted(listing.waiting), LOOKED_AT)]
     with ThreadPoolExecutor(LOOKED_AT) as pool:

@@ -10,7 +10,6 @@ from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.figures import duration
 from tidemill.job import LONGEST_STATELESS_SECONDS, JobSpec, StateSettings
-from tidemill.state.snapshots import newest_tree
 from tidemill.store import Store
 
 ITEM_SECONDS = 3600.0
@@ -49,6 +48,8 @@ def with_origin(store: Store, settings: dict[str, Any] | None) -> dict[str, Any]
         raise CallerError.about(what, name, "a job whose items have state", "Name another, or leave it out.")
     # The state of a job with one item is what every item begins with.
     item = 0 if spec.items_total == 1 else settings["from_item"]
+    from tidemill.state.snapshots import newest_tree
+
     if newest_tree(store, spec.job, item or 0) is None:
         allowed = f"a job with saved state, and item {item or 0} of {spec.job} has none"
         raise CallerError.about(what, name, allowed, "It has saved none yet, or it has expired.")

@@ -14,7 +14,6 @@ from typing import Any
 from tidemill import layout
 from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, of_equal_weight, plan_chunks
 from tidemill.client.expecting import expected
-from tidemill.client.explaining import known_trouble
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.frames import DataFrameLike
 from tidemill.client.function import takes_input
@@ -147,7 +146,8 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
     order = order_of(gathered.spool.weights)
     if order and asked.chunk_size is None:
         plan = of_equal_weight(plan, [gathered.spool.weights[at] for at in order])
-    _check_machines(site, asked.place, log)
+    if not site.local:
+        _check_machines(site, asked.place, log)
     check_output(site, draft, log)
     return CheckedSubmission(draft, packed, gathered, inputs, plan, order)
 
@@ -282,6 +282,8 @@ def _check_machines(site: Site, place: Placement, log: Log) -> None:
     if not state.running:
         log(f"queue {name!r} is {state.detail}; the job waits until its owner fixes that.")
     else:
+        from tidemill.client.explaining import known_trouble
+
         for words in known_trouble(site, name):
             log(words)
 

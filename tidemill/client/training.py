@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill.client.state import settings_of
-from tidemill.client.sweep import Sweep
 
 if TYPE_CHECKING:
     from tidemill.client.job import Job
+    from tidemill.client.sweep import Sweep
 
 TRAIN_SECONDS = 86_400.0
 """Limit of an attempt of a training without state, unless the caller says otherwise."""
@@ -50,6 +50,8 @@ class Trainer:
             >>> job.spec.items_total
             2
         """
+        from tidemill.client.sweep import Sweep
+
         if state is None:
             # A function has no state: it is for short items.
             state = options.get("function") is None

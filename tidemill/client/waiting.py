@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidemill.client.deliveries import known_arrays
-from tidemill.client.explaining import Hints
+from tidemill.client.hints import Hints
 from tidemill.client.looking import observe
 from tidemill.client.rounds import send_again
 from tidemill.client.running import RunningItems

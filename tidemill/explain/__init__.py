@@ -7,6 +7,5 @@ rules only where something is explained: other commands start without them.
 """
 
 from tidemill.explain.answer import Explanation, Reason
-from tidemill.explain.facts import Facts, JobFacts
 
-__all__ = ["Explanation", "Facts", "JobFacts", "Reason"]
+__all__ = ["Explanation", "Reason"]

@@ -7,7 +7,21 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidemill.explain.causes import Kind
-from tidemill.explain.facts import Unseen
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Something that this login may not see, or that did not answer.
+
+    Attributes:
+        what: The permission that the look needs: `batch:GetJobQueueSnapshot`.
+        reason: The refusal, in one line.
+        command: What its owner types to allow it; empty when the call failed for another reason.
+    """
+
+    what: str
+    reason: str
+    command: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ KINDS: dict[Kind, str] = {
     "act": "somebody must do something",
     "never": "as it stands, the job cannot run",
 }
+FORGOTTEN = "the queue does not know it (any more)"
+GONE = "it is not done, and the queue no longer holds it"
+"""Why a chunk is lost, where the cloud gives no reason."""
 
 
 @dataclass(frozen=True)

@@ -6,27 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tidemill.explain.answer import Unseen
 from tidemill.fleet import GroupReport
 
 State = Literal["waiting", "running", "finished", "cancelled", "lost"]
-FORGOTTEN = "the queue does not know it (any more)"
-GONE = "it is not done, and the queue no longer holds it"
-"""Why a chunk is lost, where the cloud gives no reason."""
-
-
-@dataclass(frozen=True)
-class Unseen:
-    """Something that this login may not see, or that did not answer.
-
-    Attributes:
-        what: The permission that the look needs: `batch:GetJobQueueSnapshot`.
-        reason: The refusal, in one line.
-        command: What its owner types to allow it; empty when the call failed for another reason.
-    """
-
-    what: str
-    reason: str
-    command: str = ""
 
 
 @dataclass(frozen=True)

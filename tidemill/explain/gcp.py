@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.explain.facts import GONE, Facts, FleetFacts, GcpFacts, PubSubQueue
+from tidemill.explain.causes import GONE
+from tidemill.explain.facts import Facts, FleetFacts, GcpFacts, PubSubQueue
 from tidemill.explain.found import Found, said
 from tidemill.figures import counted
 from tidemill.fleet import GroupReport

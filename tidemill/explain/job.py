@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemill.explain import gcp
-from tidemill.explain.facts import FORGOTTEN, AwsFacts, Facts, GcpFacts, JobFacts
+from tidemill.explain.causes import FORGOTTEN
+from tidemill.explain.facts import AwsFacts, Facts, GcpFacts, JobFacts
 from tidemill.explain.found import Found, said
 from tidemill.figures import counted, duration
 

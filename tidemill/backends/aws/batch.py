@@ -21,7 +21,8 @@ from tidemill.backends.aws.logs import LogGroup
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.descriptor import CANCELLED, Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
-from tidemill.explain.facts import AwsFacts, CloudFacts, Unseen
+from tidemill.explain.answer import Unseen
+from tidemill.explain.facts import AwsFacts, CloudFacts
 
 if TYPE_CHECKING:
     import boto3

@@ -17,7 +17,8 @@ from tidemill.backends import ArrayState
 from tidemill.backends.aws.session import translated
 from tidemill.descriptor import Queue
 from tidemill.errors import CloudError, one_line
-from tidemill.explain.facts import AwsFacts, BatchQueue, Environment, Quota, Try, Turn, Unseen
+from tidemill.explain.answer import Unseen
+from tidemill.explain.facts import AwsFacts, BatchQueue, Environment, Quota, Try, Turn
 
 MOST_REQUESTS = 12
 CHILDREN = 40

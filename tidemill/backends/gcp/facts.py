@@ -9,7 +9,8 @@ from tidemill.backends.gcp.backlog import METRIC, OLDEST, backlog
 from tidemill.backends.gcp.session import DeniedError, GoogleSession
 from tidemill.descriptor import GcpQueue
 from tidemill.errors import CloudError, one_line
-from tidemill.explain.facts import GcpFacts, PubSubQueue, Unseen
+from tidemill.explain.answer import Unseen
+from tidemill.explain.facts import GcpFacts, PubSubQueue
 
 COMMAND = "pulumi stack output submitters"
 T = TypeVar("T")

@@ -26,7 +26,8 @@ from tidemill.backends.gcp.logs import find
 from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
-from tidemill.explain.facts import CloudFacts, GcpFacts, Unseen
+from tidemill.explain.answer import Unseen
+from tidemill.explain.facts import CloudFacts, GcpFacts
 from tidemill.explain.gcp import EXPIRED
 from tidemill.job import After
 from tidemill.pubsub import publish_body
