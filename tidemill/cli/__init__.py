@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
+
+GARBAGE = 50_000
+"""New objects before Python searches for garbage. With its own 700, a short command spends 8 % of its CPU time on
+searches among what it has just imported, and finds nothing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -12,6 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 the job has failed items, 2 the caller's mistake, 3 the cloud or the store refused.
     """
+    gc.set_threshold(GARBAGE)
     try:
         from tidemill.cli.app import execute
     except KeyboardInterrupt:
