@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemill.client import other_code
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
 from tidemill.client.live import showing
@@ -284,11 +285,7 @@ class Job(Readable, Logged):
         from tidemill.client.git_code import check_libs
 
         check_libs(libs, code)
-        other = None
-        if code is not None:
-            from tidemill.client import other_code
-
-            other = other_code.send(self._site, self.id, code, libs, log)
+        other = None if code is None else other_code.send(self._site, self.id, code, libs, log)
         sent = retry(self._site, self.spec, items, other, max_usd)
         return replace(sent, run_command=self.run_command)
 

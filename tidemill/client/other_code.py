@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tidemill.client.git_code import Checkout, opened
 from tidemill.client.site import Log, Site
-from tidemill.code import pack, upload
 
 
 class OtherCode(NamedTuple):
@@ -29,6 +27,9 @@ def send(site: Site, job: str, code: str | Path, libs: Sequence[str | Path], log
     Raises:
         CallerError: The folder cannot be packed, or the repository cannot be fetched. Nothing was uploaded.
     """
+    from tidemill.client.git_code import Checkout, opened
+    from tidemill.code import pack, upload
+
     # Its folder goes with it.
     checkout = opened(code)
     folder, origin = (checkout.folder, checkout.origin) if isinstance(checkout, Checkout) else (checkout, None)

@@ -6,21 +6,19 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidemill.client.chained import check_gate
 from tidemill.client.chunks import arrays_of
 from tidemill.client.deliveries import known_arrays, newest_rounds, queue_of, reconcile
 from tidemill.client.handover import LOOK_SECONDS, definition_of, enqueue, write_first_round
 from tidemill.client.limit import check_left
+from tidemill.client.other_code import OtherCode
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
 from tidemill.figures import counted
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, Round
-
-if TYPE_CHECKING:
-    from tidemill.client.other_code import OtherCode
 
 _PARALLEL = 16
 ROUNDS_APART = 3
