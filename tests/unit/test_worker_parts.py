@@ -20,6 +20,7 @@ from tidemill.worker.leases.array import ArrayLease, ArrayLeases
 from tidemill.worker.metadata import Notice
 from tidemill.worker.metadata.ec2 import Ec2Notice, read_notice
 from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutput
+from tidemill.worker.programs import Programs
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
 from tidemill.worker.staging import SPARE_BYTES, Staging, file_name
@@ -309,3 +310,24 @@ def test_the_flag_keeps_its_first_reason():
     stop.set(StopReason.SIGNAL)
     assert stop.raised
     assert (stop.reason, woken) == (StopReason.NOTICE, [1])
+
+
+def test_a_program_that_moves_between_two_items_is_found_again(tmp_path):
+    programs = Programs(Stop())
+    env = {"PATH": f"{tmp_path}/first:{tmp_path}/second"}
+
+    def exit_code(folder: str, code: int) -> int:
+        path = tmp_path / folder / "program"
+        path.parent.mkdir()
+        path.write_text(f"#!/bin/sh\nexit {code}\n")
+        path.chmod(0o755)
+        child = programs.start(["program"], cwd=tmp_path, env=env, stdout=2, stderr=2)
+        return child.wait(30)
+
+    assert exit_code("first", 3) == 3
+    (tmp_path / "first" / "program").unlink()
+    assert exit_code("second", 4) == 4
+    (tmp_path / "second" / "program").unlink()
+    with pytest.raises(FileNotFoundError) as error:
+        programs.start(["program"], cwd=tmp_path, env=env, stdout=2, stderr=2)
+    assert error.value.filename == "program"
