@@ -9,7 +9,7 @@ import pytest
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.backends import LogLine
 from tidemill.cli import main
-from tidemill.client import deliveries, download_logs, logged
+from tidemill.client import deliveries, download_logs
 from tidemill.errors import CallerError
 
 LINES = 10_000
@@ -102,7 +102,7 @@ def test_logs_of_other_downloads_are_not_mixed(sent, tmp_path):
 
 def test_very_many_files_want_a_yes(sent, tmp_path, monkeypatch):
     _, _, job = sent
-    monkeypatch.setattr(logged, "MANY_ITEMS", 19)
+    monkeypatch.setattr(download_logs, "MANY_ITEMS", 19)
     with pytest.raises(CallerError) as refused:
         job.download_logs(tmp_path / "a")
     assert refused.value.what == "items"
