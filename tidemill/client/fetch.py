@@ -26,7 +26,7 @@ from tidemill.store import Entry, Store
 LISTED_TOGETHER = 100
 """A share of the items: from a hundredth of them on, one listing of all outputs is shorter than one per item."""
 NAMED = 20
-"""ItemCount and files that a report names."""
+"""Items and files that a report names."""
 _LISTINGS = 16
 _LOOK_SECONDS = 0.1
 
@@ -51,11 +51,11 @@ class FetchReport:
     Attributes:
         job: The job's id.
         folder: Where everything is.
-        items: ItemCount that were asked for.
+        items: How many items were asked for.
         complete: Those of them whose outputs are all in the folder; some succeed without writing a file.
-        unfinished: ItemCount without an outcome yet.
-        failed: ItemCount that failed: they have no outputs.
-        gone: ItemCount whose outputs are not in the store any more.
+        unfinished: Items without an outcome yet.
+        failed: Items that failed: they have no outputs.
+        gone: Items whose outputs are not in the store any more.
         moved: The files.
         logs: Items that have a log; None when logs were not asked for.
         states: The same of saved state.
@@ -186,7 +186,7 @@ class _Outputs:
     # ---- which items have outputs -------------------------------------------------------------------------------
 
     def _succeeded(self, wanted: set[int] | None) -> Iterator[tuple[Outcome, str]]:
-        """ItemCount with outputs, each with its name in the folder."""
+        """Items with outputs, each with its name in the folder."""
         report = self._report
         last = -1
         ended: set[int] = set()
