@@ -291,6 +291,19 @@ class TestWatched:
             assert (waited, watched.quiet is None) == (([2.0], False) if n else ([], True))
             assert watched.pause >= 60
 
+    def test_a_machine_that_stood_still_in_a_look_does_not_delay_the_next(self, folder, patch_time, monkeypatch):
+        clock = [0.0]
+        patch_time(monotonic=lambda: clock[0])
+        watched = WatchedState(folder, 60, 50)
+
+        def frozen(self: WatchedState) -> Scan:
+            clock[0] += 3600
+            return scan(folder)
+
+        monkeypatch.setattr(WatchedState, "scan", frozen)
+        watched.look(due=False)
+        assert watched.pause == 60
+
     def test_a_mark_counts_for_what_is_seen_after_it(self, folder, monkeypatch):
         """The program writes its state and the mark right after a scan."""
         watched = WatchedState(folder, 60, 50)

@@ -23,7 +23,7 @@ class WatchedState:
     """
 
     def __init__(self, folder: Path, every: float, max_gib: float) -> None:
-        self._folder, self._max_gib = folder, max_gib
+        self._folder, self._every, self._max_gib = folder, every, max_gib
         self._settle = Settle(every, time.monotonic())
         self.by_hand = False
         """Whether the program says itself when its state is consistent."""
@@ -38,8 +38,8 @@ class WatchedState:
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look."""
-        return max(self._settle.seconds, _SCAN_SHARE * self._cost)
+        """Seconds until the next look: a snapshot's interval at most, for a machine may have stood still in a look."""
+        return max(self._settle.seconds, min(_SCAN_SHARE * self._cost, self._every))
 
     @property
     def asks(self) -> bool:
