@@ -104,12 +104,13 @@ def _free_port() -> int:
 
 @contextmanager
 def versitygw(folder: Path) -> Iterator[Server]:
-    """An S3 over a folder."""
+    """An S3 over a folder. It keeps connections, as S3 does."""
     (folder / "data" / BUCKET).mkdir(parents=True)
     port = _free_port()
-    command = [str(programs() / "versitygw"), "--port", f"127.0.0.1:{port}", "--region", REGION, "--quiet"]
+    options = ["--port", f"127.0.0.1:{port}", "--region", REGION, "--quiet", "--keep-alive"]
+    command = [str(programs() / "versitygw"), *options, "posix", str(folder / "data")]
     login = {"ROOT_ACCESS_KEY": "key", "ROOT_SECRET_KEY": "secret"}
-    with _process([*command, "posix", str(folder / "data")], folder / "log", login, port):
+    with _process(command, folder / "log", login, port):
         yield Server("s3", port)
 
 
