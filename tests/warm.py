@@ -43,6 +43,7 @@ WORKER = "TIDEMILL_TESTS_WORKER"
 START_SECONDS = 60.0
 HOST = "pulumi-language-python"
 LAUNCHERS = ("pulumi-resource-aws", "pulumi-resource-gcp", "pulumi-analyzer-policy-python", HOST)
+_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 _OURS = ("components", "tidemill", "policy", "rules", "ops", "plugin", "shared", "bootstrap")
 _FOR_TESTS = ("jsonschema", "rich.markdown", "ruamel.yaml")
 """What many tests import that runs do not."""
@@ -252,10 +253,13 @@ class Server:
             self._import(_CLOUDS.values(), _FOR_TESTS)
         else:
             self._prepare(arguments, environment)
+        # An interrupt within a fork's set-up would be lost, or be a traceback.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         pid = os.fork()
         if not pid:
             sys.executable = sys.executable if worker or environment.get(COLD) else self._python
             self._become(fds, cwd, arguments, environment, worker)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         for fd in fds:
             os.close(fd)
         self._running[pid] = client
@@ -331,6 +335,9 @@ class Server:
             # As with `-u`, which does not hold back bytes either.
             outputs = (io.FileIO(fd, "w", closefd=False) for fd in (1, 2))
             sys.stdout, sys.stderr = (io.TextIOWrapper(each, write_through=True) for each in outputs)
+            if signal.sigpending() & _SIGNALS:
+                os._exit(128 + signal.SIGINT)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             _run([each for each in arguments if each != "-u"])
             code = 0
         except SystemExit as end:

@@ -8,11 +8,15 @@ import os
 import signal
 import sys
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FDS = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1, 2))
 
 
 def main() -> None:
     """Ask for a fork, and wait for its end."""
+    early: list[int] = []
+    for number in SIGNALS:
+        signal.signal(number, lambda number, _: early.append(number))
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     server.connect(sys.argv[1])
     environment = [f"{name}={value}" for name, value in os.environ.items()]
@@ -30,8 +34,11 @@ def main() -> None:
             pass
 
     if pid:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             signal.signal(number, forward)
+        if early:
+            # It has begun nothing that it would end by itself.
+            forward(signal.SIGTERM, None)
     status = server.recv(4)
     code = os.waitstatus_to_exitcode(int.from_bytes(status, "big")) if status else 1
     os._exit(code if code >= 0 else 128 - code)
