@@ -273,17 +273,21 @@ class TestChoice:
 
 
 class TestWatched:
-    def test_a_large_folder_that_rests_shortly_is_found_at_rest(self, folder, patch_time, monkeypatch):
-        """A look takes so long that the next one is a minute away, and the folder has changed by then."""
+    @staticmethod
+    def _scans_take(seconds: float, folder: Path, patch_time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = [0.0]
         patch_time(monotonic=lambda: clock[0])
-        watched = WatchedState(folder, 60, 50)
 
         def slow(self: WatchedState) -> Scan:
-            clock[0] += 3
+            clock[0] += seconds
             return scan(folder)
 
         monkeypatch.setattr(WatchedState, "scan", slow)
+
+    def test_a_large_folder_that_rests_shortly_is_found_at_rest(self, folder, patch_time, monkeypatch):
+        """A look takes so long that the next one is a minute away, and the folder has changed by then."""
+        self._scans_take(3, folder, patch_time, monkeypatch)
+        watched = WatchedState(folder, 60, 50)
         for n in range(3):
             (folder / "x").write_bytes(b"1" * n)
             waited: list[float] = []
@@ -292,15 +296,8 @@ class TestWatched:
             assert watched.pause >= 60
 
     def test_a_machine_that_stood_still_in_a_look_does_not_delay_the_next(self, folder, patch_time, monkeypatch):
-        clock = [0.0]
-        patch_time(monotonic=lambda: clock[0])
+        self._scans_take(3600, folder, patch_time, monkeypatch)
         watched = WatchedState(folder, 60, 50)
-
-        def frozen(self: WatchedState) -> Scan:
-            clock[0] += 3600
-            return scan(folder)
-
-        monkeypatch.setattr(WatchedState, "scan", frozen)
         watched.look(due=False)
         assert watched.pause == 60
 
