@@ -197,7 +197,7 @@ def _target(top: Path, path: str) -> Path:
 
 
 def _fetch(store: Store, file: TreeFile, target: Path, top: Path, stop: Callable[[], bool]) -> int:
-    if _is_there(file, target, stop):
+    if is_there(file, target, stop):
         return 0
     # In the same folder tree, so that it can be renamed; named after content and place, so that it can be continued.
     name = hashlib.sha256(f"{file.sha256} {file.object} {file.path}".encode("utf-8", "surrogateescape")).hexdigest()[
@@ -209,7 +209,8 @@ def _fetch(store: Store, file: TreeFile, target: Path, top: Path, stop: Callable
     return came
 
 
-def _is_there(file: TreeFile, target: Path, stop: Callable[[], bool]) -> bool:
+def is_there(file: TreeFile, target: Path, stop: Callable[[], bool] = lambda: False) -> bool:
+    """Whether a plain file has the content that a tree says."""
     try:
         same = not target.is_symlink() and target.stat().st_size == file.size
         return same and file.sha256 is not None and sha256_of(target, stop) == file.sha256

@@ -16,6 +16,7 @@ from tidemill.backends import LogLine
 from tidemill.cli.fetch import say
 from tidemill.client import Job, Pipeline, deliveries, downloads
 from tidemill.client.fetch import LISTED_TOGETHER, FetchReport, ItemCount
+from tidemill.client.fetch_target import INDEX, FetchTarget
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
 from tidemill.job import StateSettings
 from tidemill.ledger import Ledger
@@ -62,9 +63,15 @@ def world(monkeypatch):
     return World()
 
 
+def edit(path, data):
+    """Change a file. Our store in memory is so fast that its time could stay the same."""
+    path.write_bytes(data)
+    os.utime(path, (0, os.stat(path).st_mtime + 1))
+
+
 def found(folder):
-    """Names and contents of all files below a folder."""
-    files = (Path(at) / name for at, _, names in os.walk(folder) for name in names)
+    """Names and contents of all files below a folder, without the index."""
+    files = (Path(at) / name for at, _, names in os.walk(folder) for name in names if name != INDEX)
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -108,29 +115,50 @@ def test_a_job_that_still_runs_says_what_is_missing(world, tmp_path, items):
     assert world.job.fetch(tmp_path).unfinished.count == 0
 
 
-def test_a_second_fetch_brings_what_is_missing_cut_or_changed(world, tmp_path):
+def test_a_second_fetch_brings_what_is_missing_and_leaves_what_was_changed(world, tmp_path):
     world.end(0, 2, 4)
     world.job.fetch(tmp_path)
     (tmp_path / "0" / "x.npy").unlink()
     (tmp_path / "1" / "x.npy").write_bytes(b"")
-    (tmp_path / "2" / "x.npy").write_bytes(b"!")
-    # Our store in memory is so fast that the time may be the same.
-    os.utime(tmp_path / "2" / "x.npy", (0, os.stat(tmp_path / "2" / "x.npy").st_mtime + 1))
+    edit(tmp_path / "2" / "x.npy", b"!")
     report = world.job.fetch(tmp_path)
-    assert (report.moved.files, report.moved.kept) == (3, 3)
+    assert (report.moved.files, report.moved.kept, report.whole) == (1, 3, False)
+    assert [name for name, _ in report.moved.problems] == ["1/x.npy", "2/x.npy"]
+    assert found(tmp_path) == {f"{n}/x.npy": {1: b"", 2: b"!"}.get(n, b"%d" % n) for n in range(6)}
+    assert world.job.fetch(tmp_path, overwrite=True).whole
     assert found(tmp_path) == {f"{n}/x.npy": b"%d" % n for n in range(6)}
+    assert world.job.fetch(tmp_path).moved.kept == 6
+
+
+def again(world, index, data):
+    """An item has run again, in round 1."""
+    world.job.retry([index])
+    ended = outcome(index, ITEMS[index], False)
+    ended.output = f"{world.job.output}/{index}/c.1/"
+    world.write(ended.output, {"x.npy": data})
+    Ledger(world.store, world.job.id).chunk(1, index // 2).commit("c.1", [ended])
 
 
 def test_a_retry_replaces_what_came_before(world, tmp_path):
     world.end(0, 2, 4)
     world.job.fetch(tmp_path)
-    world.job.retry([3])
-    prefix = f"{world.job.output}/3/c.1/"
-    world.write(prefix, {"x.npy": b"n"})
-    again = outcome(3, ITEMS[3], False)
-    again.output = prefix
-    Ledger(world.store, world.job.id).chunk(1, 1).commit("c.1", [again])
+    again(world, 3, b"n")
+    # A fetch that was killed has left half of a line.
+    with (tmp_path / INDEX).open("a") as index:
+        index.write('["3/x.n')
+    assert world.job.fetch(tmp_path).whole
+    assert (tmp_path / "3" / "x.npy").read_bytes() == b"n"
+    edit(tmp_path / "3" / "x.npy", b"mine")
+    assert not world.job.fetch(tmp_path).whole
+
+
+def test_what_came_before_there_was_an_index_is_ours(world, tmp_path):
+    world.end(0, 2, 4)
     world.job.fetch(tmp_path)
+    (tmp_path / INDEX).unlink()
+    assert world.job.fetch(tmp_path).moved.kept == 6
+    again(world, 3, b"n")
+    assert world.job.fetch(tmp_path).whole
     assert (tmp_path / "3" / "x.npy").read_bytes() == b"n"
 
 
@@ -185,7 +213,7 @@ def test_what_breaks_off_leaves_nothing_under_a_files_name(world, tmp_path, monk
     with pytest.raises(StoreError):
         world.job.fetch(tmp_path)
     assert "3/x.npy" not in found(tmp_path)
-    assert not list(tmp_path.glob(".*"))
+    assert [path.name for path in tmp_path.glob(".*")] == [INDEX]
     monkeypatch.undo()
     assert world.job.fetch(tmp_path).whole
 
@@ -195,7 +223,7 @@ def test_what_a_killed_fetch_has_left_is_removed(world, tmp_path):
     left = tmp_path / f"{downloads.PARTS}left"
     left.mkdir()
     (left / "0").write_bytes(b"part")
-    with downloads.Downloads(tmp_path, downloads.Moved()) as other:
+    with downloads.Downloads(FetchTarget(tmp_path), downloads.Moved()) as other:
         world.job.fetch(tmp_path)
         assert not left.exists()
         assert other._parts.exists()
@@ -245,6 +273,97 @@ def test_a_place_that_is_taken_by_something_else(world, tmp_path):
     report = world.job.fetch(tmp_path)
     assert sorted(name for name, _ in report.moved.problems) == ["2/x.npy", "3/x.npy"]
     assert (report.whole, report.moved.files) == (False, 4)
+
+
+OTHER = "another file is there, or it was changed after it was fetched; --overwrite replaces it"
+
+
+def link(path, to):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(to)
+
+
+@pytest.mark.parametrize(
+    ("there", "problem"),
+    [
+        pytest.param(lambda out, away: (out / "0.npy").write_text("mine"), f"0.npy: {OTHER}", id="file"),
+        pytest.param(lambda out, away: link(out / "0.npy", away / "x"), f"0.npy: {OTHER}", id="link-to-file"),
+        pytest.param(lambda out, away: link(out / "0.npy", away / "none"), f"0.npy: {OTHER}", id="link-to-nothing"),
+        pytest.param(lambda out, away: link(out / "0.npy", away), f"0.npy: {OTHER}", id="link-to-folder"),
+        pytest.param(lambda out, away: (out / "0.npy").mkdir(), "0.npy: a folder is there", id="folder"),
+        pytest.param(lambda out, away: (out / "4").write_text(""), "4/y.npy: File exists", id="file-for-a-folder"),
+        pytest.param(
+            lambda out, away: link(out / "4", away),
+            "4/y.npy: 4 is a link, and a fetch writes through none",
+            id="link-above",
+        ),
+        pytest.param(
+            lambda out, away: link(out / "logs", away),
+            "logs/0.log: logs is a link, and a fetch writes through none",
+            id="link-for-logs",
+        ),
+        pytest.param(
+            lambda out, away: link(out / "logs" / "0.log", away / "x"), f"logs/0.log: {OTHER}", id="link-for-log"
+        ),
+        pytest.param(
+            lambda out, away: link(out / "state", away),
+            "state/0/epoch: state is a link, and a fetch writes through none",
+            id="link-for-states",
+        ),
+        pytest.param(
+            lambda out, away: link(out / "state" / "0", away),
+            "state/0/epoch: state/0 is a link, and a fetch writes through none",
+            id="link-for-state",
+        ),
+    ],
+)
+def test_what_is_not_ours_stays(world, tmp_path, there, problem, capsys):
+    out, away = tmp_path / "out", tmp_path / "away"
+    for folder in (out, away):
+        folder.mkdir()
+    (away / "x").write_text("theirs")
+    world.end(0, 2)
+    world.end(4, files={"x.npy": b"1", "y.npy": b"2"})
+    line(world, 0, 0, "hello")
+    save_state(world, tmp_path, 0)
+    there(out, away)
+    name = problem.partition(":")[0]
+    before = os.readlink(out / name) if (out / name).is_symlink() else found(out)
+    report = world.job.fetch(out, name="{stem}{ext}", logs=True, state=True)
+    assert not report.whole
+    say(report)
+    assert f"{problem.replace(': ', ' was not written: ', 1)}." in capsys.readouterr().err.splitlines()
+    assert found(away) == {"x": b"theirs"}
+    if isinstance(before, str):
+        assert os.readlink(out / name) == before
+    else:
+        assert before.items() <= found(out).items()
+    report = world.job.fetch(out, name="{stem}{ext}", logs=True, state=True, overwrite=True)
+    assert report.whole == problem.endswith(OTHER)
+    assert found(away) == {"x": b"theirs"}
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (lambda index: index.symlink_to("elsewhere"), ".tidemill-fetched: is a link"),
+        (lambda index: index.mkdir(), ".tidemill-fetched: Is a directory"),
+    ],
+)
+def test_an_index_that_cannot_be_written(world, tmp_path, there, said):
+    world.end(0)
+    there(tmp_path / INDEX)
+    with pytest.raises(CallerError, match=f"cannot be written: {said}.", check=about("output")):
+        world.job.fetch(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_folder_itself_may_be_a_link(world, tmp_path):
+    world.end(0, 2, 4)
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to("disk")
+    assert world.job.fetch(tmp_path / "out").whole
+    assert len(found(tmp_path / "disk")) == 6
 
 
 def test_a_folder_that_cannot_be_written(world, tmp_path):
@@ -301,21 +420,28 @@ def test_logs_are_a_file_per_item(world, tmp_path, monkeypatch):
     assert (sorted(found(tmp_path / "failed")), report.whole) == (["logs/1.log"], True)
 
 
+def save_state(world, folder, *items, path="epoch"):
+    world.job.spec = world.job.spec.model_copy(update={"state": StateSettings()})
+    (folder / "epoch").write_text("1")
+    for item in items:
+        snapshots = Snapshots(world.store, world.job.id, item)
+        snapshots.claim("a", 0, "", None)
+        name = f"state/{world.job.id}/{item}/a/0"
+        snapshots.commit(Tree((store_file(world.store, folder / "epoch", path, name),)))
+
+
 def test_state_is_the_newest_snapshot_of_each_item(world, tmp_path):
     with pytest.raises(CallerError, check=about("state")):
         world.job.fetch(tmp_path / "out", state=True)
     world.end(0, 2, 4, failed=[1])
-    world.job.spec = world.job.spec.model_copy(update={"state": StateSettings()})
-    (tmp_path / "epoch").write_text("1")
-    for item in (0, 1):
-        snapshots = Snapshots(world.store, world.job.id, item)
-        snapshots.claim("a", 0, "", None)
-        name = f"state/{world.job.id}/{item}/a/0"
-        snapshots.commit(Tree((store_file(world.store, tmp_path / "epoch", "deep/epoch", name),)))
+    save_state(world, tmp_path, 0, 1, path="deep/epoch")
     assert world.job.fetch(tmp_path / "out", state=True, failed=True).states == 1
     assert found(tmp_path / "out") == {"state/1/deep/epoch": b"1"}
-    (tmp_path / "out" / "state" / "1" / "deep" / "epoch").write_text("damaged")
-    assert world.job.fetch(tmp_path / "out", state=True, items=[0, 1, 2]).states == 2
+    (tmp_path / "out" / "state" / "1" / "deep" / "epoch").write_text("edited")
+    report = world.job.fetch(tmp_path / "out", state=True, items=[0, 1, 2])
+    assert [name for name, _ in report.moved.problems] == ["state/1/deep/epoch"]
+    assert (tmp_path / "out" / "state" / "1" / "deep" / "epoch").read_text() == "edited"
+    assert world.job.fetch(tmp_path / "out", state=True, items=[0, 1, 2], overwrite=True).states == 2
     assert {name: data for name, data in found(tmp_path / "out").items() if name.startswith("state")} == {
         "state/0/deep/epoch": b"1",
         "state/1/deep/epoch": b"1",

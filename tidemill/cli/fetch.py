@@ -35,6 +35,7 @@ PROBLEMS = 10
 @click.option("--failed", is_flag=True, help="Only items that failed: with --logs or --state; they have no outputs.")
 @click.option("--logs", is_flag=True, help="Also what each item printed, as logs/NAME.log.")
 @click.option("--state", is_flag=True, help="Also the newest saved state of each item, as state/NAME.")
+@click.option("--overwrite", is_flag=True, help="Replace files that no fetch wrote, or that were changed since.")
 @click.option(
     "--name",
     metavar="TEMPLATE",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from tidemill.client.fetch_target import FetchTarget
 from tidemill.errors import CallerError, StoreMissingError, shown
 from tidemill.store import BLOCK_BYTES, Entry, Store
 
@@ -55,7 +56,7 @@ class _Coming:
 
     store: Store
     entry: Entry
-    target: Path
+    name: str
     part: Path
     pieces: int
 
@@ -67,20 +68,19 @@ class Downloads:
     stays, so the same downloads continue where earlier ones ended.
 
     Args:
-        folder: The folder, which is created.
+        target: The folder, which is created.
         moved: Counts what comes.
         look: Called several times a second while the caller waits.
     """
 
-    def __init__(self, folder: Path, moved: Moved, look: Callable[[], None] = lambda: None) -> None:
-        self._folder, self.moved, self._look = folder, moved, look
+    def __init__(self, target: FetchTarget, moved: Moved, look: Callable[[], None] = lambda: None) -> None:
+        self._target, self._folder, self.moved, self._look = target, target.folder, moved, look
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="download")
         self._room = threading.Semaphore(_AHEAD)
         self._lock = threading.Lock()
         self._numbers = count()
         self._error: Exception | None = None
         self._stopped = False
-        self._parent: Path | None = None
 
     def __enter__(self) -> Downloads:
         self._holding = parts_folder(self._folder)
@@ -105,15 +105,14 @@ class Downloads:
             StoreError: The store refused, or did not answer within its bounds; this may be of an earlier object.
         """
         self._check()
-        target = self._folder / name
         try:
-            if _is_there(target, entry):
+            there = self._target.stat(name)
+            if there is not None and _is_same(there, entry):
+                self._target.wrote(name, there)
                 self.moved.kept += 1
                 self.moved.kept_bytes += entry.size
                 return
-            if target.parent != self._parent:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                self._parent = target.parent
+            self._target.claim(name)
             free = shutil.disk_usage(self._folder).free if entry.size > PIECE_BYTES else entry.size
             if entry.size > free:
                 raise OSError(errno.ENOSPC, "disk full")
@@ -122,7 +121,7 @@ class Downloads:
             self._check()
             return
         starts = range(0, max(1, entry.size), PIECE_BYTES)
-        coming = _Coming(store, entry, target, self._parts / str(next(self._numbers)), len(starts))
+        coming = _Coming(store, entry, name, self._parts / str(next(self._numbers)), len(starts))
         for start in starts:
             while not self._room.acquire(timeout=_LOOK_SECONDS):
                 self._look()
@@ -156,9 +155,9 @@ class Downloads:
             if last:
                 self._complete(coming)
         except StoreMissingError:
-            self._failed(self._name(coming), FileNotFoundError(errno.ENOENT, "its object is not there any more"))
+            self._failed(coming.name, FileNotFoundError(errno.ENOENT, "its object is not there any more"))
         except OSError as error:
-            self._failed(self._name(coming), error)
+            self._failed(coming.name, error)
         except Exception as error:  # whatever it is, the caller's thread raises it
             self._error = self._error or error
 
@@ -179,12 +178,10 @@ class Downloads:
     def _complete(self, coming: _Coming) -> None:
         modified = coming.entry.modified
         os.utime(coming.part, (modified, modified))
-        os.replace(coming.part, coming.target)
+        self._target.wrote(coming.name, os.stat(coming.part))
+        os.replace(coming.part, self._folder / coming.name)
         with self._lock:
             self.moved.files += 1
-
-    def _name(self, coming: _Coming) -> str:
-        return str(coming.target.relative_to(self._folder))
 
     def _failed(self, name: str, error: OSError) -> None:
         with self._lock:
@@ -193,11 +190,7 @@ class Downloads:
                 self.moved.problems.append((name, error.strerror or str(error)))
 
 
-def _is_there(target: Path, entry: Entry) -> bool:
-    try:
-        found = os.stat(target, follow_symlinks=False)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+def _is_same(found: os.stat_result, entry: Entry) -> bool:
     same_time = abs(found.st_mtime - entry.modified) < _SAME_SECONDS
     return stat.S_ISREG(found.st_mode) and found.st_size == entry.size and same_time
 

@@ -6,15 +6,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from tidemill import layout
-from tidemill.client.downloads import Downloads, Moved
+from tidemill.client.downloads import Downloads, Moved, full, unwritable
 from tidemill.client.fetch_logs import fetch_logs
 from tidemill.client.fetch_state import fetch_state
+from tidemill.client.fetch_target import Fetching, FetchTarget
 from tidemill.client.item_names import ItemNames, Taken, ending_of, safe_path
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
@@ -101,6 +103,7 @@ class Wish:
     name: str
     logs: bool
     state: bool
+    overwrite: bool = False
 
 
 def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: Wish, on_report: OnReport) -> FetchReport:
@@ -115,25 +118,32 @@ def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: Wish, on_report: OnRe
         wanted = failed if wanted is None else wanted & failed
     report = FetchReport(spec.job, str(wish.folder), spec.items_total if wanted is None else len(wanted))
     look = _now_and_then(lambda: on_report(report))
-    if wish.failed:
-        # They have no outputs.
-        report.complete = report.items
-    else:
-        _fetch_outputs(_Outputs(site, ledger, spec, names, report), wish.folder, wanted, report, look)
-    if wish.logs:
-        report.logs = fetch_logs(site.backend, ledger, spec, wish.folder, wanted=wanted, names=names, look=look)
-    if wish.state:
-        report.states = fetch_state(ledger, spec, wish.folder, wanted=wanted, names=names, look=look)
+    with closing(_target(wish)) as target:
+        how = Fetching(target, wanted, names, report.moved.problems, look)
+        if wish.failed:
+            # They have no outputs.
+            report.complete = report.items
+        else:
+            _fetch_outputs(_Outputs(site, ledger, spec, names, report), how, report)
+        if wish.logs:
+            report.logs = fetch_logs(site.backend, ledger, spec, how)
+        if wish.state:
+            report.states = fetch_state(ledger, spec, how)
     on_report(report)
     return report
 
 
-def _fetch_outputs(
-    outputs: _Outputs, folder: Path, wanted: set[int] | None, report: FetchReport, look: Callable[[], None]
-) -> None:
+def _target(wish: Wish) -> FetchTarget:
     try:
-        with Downloads(folder, report.moved, look) as downloads:
-            for found in outputs.find(wanted):
+        return FetchTarget(wish.folder, wish.overwrite)
+    except OSError as error:
+        raise full(wish.folder, error) or unwritable(wish.folder, error) from None
+
+
+def _fetch_outputs(outputs: _Outputs, how: Fetching, report: FetchReport) -> None:
+    try:
+        with Downloads(how.target, report.moved, how.look) as downloads:
+            for found in outputs.find(how.wanted):
                 for entry, target in _targets(found, outputs.names.of_files):
                     downloads.add(found.store, entry, target)
                 report.complete += 1

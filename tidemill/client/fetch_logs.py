@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
 from pathlib import Path
 
 from tidemill.backends import Backend, LogSearch
 from tidemill.client.downloads import full, parts_folder, unwritable
-from tidemill.client.item_names import ItemNames
+from tidemill.client.fetch_target import Fetching
 from tidemill.client.log_files import LogFiles
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger
@@ -17,17 +16,8 @@ from tidemill.ledger.paired import items_of
 LOGS = "logs"
 
 
-def fetch_logs(
-    backend: Backend,
-    ledger: Ledger,
-    spec: JobSpec,
-    folder: Path,
-    *,
-    wanted: Collection[int] | None,
-    names: ItemNames,
-    look: Callable[[], None],
-) -> int:
-    """Write `logs/<name>.log` below a folder for every item that printed something, and return how many they are.
+def fetch_logs(backend: Backend, ledger: Ledger, spec: JobSpec, how: Fetching) -> int:
+    """Write `logs/<name>.log` below the folder for every item that printed something, and return how many they are.
 
     A file holds the lines of all attempts, each with its time (UTC), attempt and stream. It replaces the file of an
     earlier fetch when all lines are there.
@@ -36,20 +26,31 @@ def fetch_logs(
         CallerError: The folder cannot be written, or its disk is full.
         CloudError: The log cannot be read.
     """
+    folder = how.target.folder
     try:
         with parts_folder(folder) as parts:
             lines = LogFiles(parts)
             for line in backend.logs(LogSearch(spec.job, since=spec.created_at.timestamp())):
                 item = line.fields.get("item")
-                if isinstance(item, int) and "stream" in line.fields and (wanted is None or item in wanted):
+                if isinstance(item, int) and "stream" in line.fields and how.wants(item):
                     lines.write(str(item), line.fields.get("attempt", "?"), line)
-                look()
+                how.look()
             lines.close()
             for item in items_of(ledger):
                 if str(item.index) in lines.names:
-                    target = folder / LOGS / f"{names.of(item)}.log"
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    os.replace(parts / str(item.index), target)
+                    _place(parts / str(item.index), f"{LOGS}/{how.names.of(item)}.log", how)
             return len(lines.names)
     except OSError as error:
         raise full(folder, error) or unwritable(folder, error) from None
+
+
+def _place(part: Path, name: str, how: Fetching) -> None:
+    try:
+        path = how.target.claim(name)
+    except OSError as error:
+        if full(how.target.folder, error) is not None:
+            raise
+        how.problems.append((name, error.strerror or str(error)))
+        return
+    how.target.wrote(name, os.stat(part))
+    os.replace(part, path)

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from pathlib import Path
+import errno
+import os
 
 from tidemill.client.downloads import full, unwritable
-from tidemill.client.item_names import ItemNames
+from tidemill.client.fetch_target import Fetching
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger
 from tidemill.ledger.paired import items_of
 from tidemill.state.snapshots import newest_tree
-from tidemill.tree import fetch_tree
+from tidemill.store import Store
+from tidemill.tree import Tree, TreeFile, fetch_tree, is_there
 
 STATE = "state"
 _THREADS = 16
 
 
-def fetch_state(
-    ledger: Ledger,
-    spec: JobSpec,
-    folder: Path,
-    *,
-    wanted: Collection[int] | None,
-    names: ItemNames,
-    look: Callable[[], None],
-) -> int:
-    """Bring the newest snapshot of each item to `state/<name>/` below a folder, and return how many items had one.
+def fetch_state(ledger: Ledger, spec: JobSpec, how: Fetching) -> int:
+    """Bring the newest snapshot of each item to `state/<name>/` below the folder, and return how many items had one.
 
     Files are checked by their SHA-256; those that are there already stay, and so do files that no snapshot has.
 
@@ -40,11 +33,34 @@ def fetch_state(
     found = 0
     try:
         for item in items_of(ledger):
-            look()
-            tree = newest_tree(ledger.store, spec.job, item.index) if wanted is None or item.index in wanted else None
+            how.look()
+            tree = newest_tree(ledger.store, spec.job, item.index) if how.wants(item.index) else None
             if tree is not None and tree.files:
-                fetch_tree(ledger.store, tree, folder / STATE / names.of(item), threads=_THREADS)
+                _bring(ledger.store, tree, f"{STATE}/{how.names.of(item)}", how)
                 found += 1
     except OSError as error:
+        folder = how.target.folder
         raise full(folder, error) or unwritable(folder, error) from None
     return found
+
+
+def _bring(store: Store, tree: Tree, name: str, how: Fetching) -> None:
+    """Bring a tree to a folder of the target, without the files that must not be written."""
+    folder = how.target.folder / name
+
+    def may_write(file: TreeFile) -> bool:
+        try:
+            how.target.claim(f"{name}/{file.path}")
+        except OSError as error:
+            if full(how.target.folder, error) is not None:
+                raise
+            if not (error.errno == errno.EEXIST and is_there(file, folder / file.path)):
+                how.problems.append((f"{name}/{file.path}", error.strerror or str(error)))
+                return False
+        return True
+
+    def wrote(file: TreeFile, _: int) -> None:
+        how.target.wrote(f"{name}/{file.path}", os.stat(folder / file.path))
+
+    if files := tuple(filter(may_write, tree.files)):
+        fetch_tree(store, Tree(files), folder, threads=_THREADS, fetched=wrote)

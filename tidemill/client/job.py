@@ -136,10 +136,12 @@ class Job(Readable, Logged):
         name: str = DEFAULT_NAME,
         logs: bool = False,
         state: bool = False,
+        overwrite: bool = False,
         on_report: OnReport = lambda report: None,
     ) -> FetchReport:
         """Bring the items' outputs down and say what is there and what is missing. Repeated, it brings what is
-        missing: a file that has the size and the time of its object stays.
+        missing: a file that has the size and the time of its object stays. A file that no fetch wrote, or that was
+        changed since, is not replaced but a problem of the report.
 
         Args:
             folder: Where they go; it is created.
@@ -149,6 +151,7 @@ class Job(Readable, Logged):
                 metadata. With `{ext}` at its end, an item with a single output file is that file, not a folder.
             logs: Bring what each item printed, too, as `logs/<name>.log`.
             state: Bring the newest saved state of each item, too, as `state/<name>/`.
+            overwrite: Replace such files, too.
             on_report: Called a few times a second with what has come so far.
 
         Raises:
@@ -161,7 +164,7 @@ class Job(Readable, Logged):
         """
         from tidemill.client.fetch import Wish, fetch
 
-        wish = Wish(Path(folder), items, failed, name, logs, state)
+        wish = Wish(Path(folder), items, failed, name, logs, state, overwrite)
         return fetch(self._site, self._ledger, self.spec, wish, on_report)
 
     # ---- waiting ------------------------------------------------------------------------------------------------
