@@ -2,27 +2,31 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from components.aws.account import account_of
-from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
-from components.aws.ci import AwsCi, AwsCiArgs
 from components.base import as_args
 from components.config import ConfigError
-from components.gcp.bootstrap import GcpBootstrap, GcpBootstrapArgs
-from components.gcp.ci import GcpCi, GcpCiArgs
+
+if TYPE_CHECKING:
+    from components.aws.bootstrap import AwsBootstrap
+    from components.gcp.bootstrap import GcpBootstrap
 
 config = pulumi.Config()
 purge = config.get_bool("purge") or False
 ci: dict[str, Any] = config.get_object("ci") or {}
 
 
-def aws() -> AwsBootstrap:
+def aws() -> "AwsBootstrap":
     """An account's stack."""
+    # Import only the stack's own cloud SDK: an environment for one cloud has no other.
+    from components.aws.account import account_of  # noqa: PLC0415
+    from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs  # noqa: PLC0415
+    from components.aws.ci import AwsCi, AwsCiArgs  # noqa: PLC0415
+
     tags = {"tidemill:account": "bootstrap"}
     linked = config.require_object("serviceLinkedRoles")
     account = AwsBootstrap("tidemill", AwsBootstrapArgs(service_linked_roles=linked, purge=purge, tags=tags))
@@ -37,8 +41,11 @@ def aws() -> AwsBootstrap:
     return account
 
 
-def gcp() -> GcpBootstrap:
+def gcp() -> "GcpBootstrap":
     """A project's stack."""
+    from components.gcp.bootstrap import GcpBootstrap, GcpBootstrapArgs  # noqa: PLC0415
+    from components.gcp.ci import GcpCi, GcpCiArgs  # noqa: PLC0415
+
     labels = {"tidemill-account": "bootstrap"}
     services = config.require_object("services")
     project = GcpBootstrap("tidemill", GcpBootstrapArgs(services=services, purge=purge, labels=labels))
