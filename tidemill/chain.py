@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from tidemill.errors import CallerError, DamagedError, StoreMissingError, shown
 from tidemill.job import JobSpec
@@ -20,6 +20,7 @@ from tidemill.state.snapshots import Snapshots
 from tidemill.store import Store, Stores
 from tidemill.tree import Tree, TreeFile
 
+T = TypeVar("T")
 SCHEME = "job://"
 MAX_FILES = 200_000
 """Files of one such folder."""
@@ -91,7 +92,7 @@ class _Other(NamedTuple):
 
 
 class JobFiles:
-    """Looks up what other jobs have left. What was read of a job is kept.
+    """Looks up what other jobs have left. What was read of a job is kept for its reader.
 
     Args:
         stores: The job store, and any other that an output may be in.
@@ -102,8 +103,13 @@ class JobFiles:
         self._other = lru_cache(16)(self._read)
         self._chunk = lru_cache(64)(self._merged)
 
-    def find(self, uri: str) -> Files:
+    def find(self, uri: str, reader: str = "") -> Files:
         """The files of a reference, without their bytes.
+
+        Args:
+            uri: The reference.
+            reader: Who reads: a round of a job. The other job may run again between two of them, and a worker on GCP
+                serves many.
 
         Raises:
             StoreMissingError: The job has left nothing there, or is not in the store any more.
@@ -111,7 +117,7 @@ class JobFiles:
             CallerError: It is no reference.
         """
         wanted = parse(uri)
-        other = self._other(wanted.job)
+        other = self._other(wanted.job, reader)
         spec = other.spec
         items = range(spec.items_total) if wanted.item in (None, "*") else [int(wanted.item)]
         if items[-1] >= spec.items_total:
@@ -119,15 +125,15 @@ class JobFiles:
         if wanted.kind == "state":
             store, files = self._stores.home, self._states(wanted, items)
         elif len(items) == 1:
-            store, files = self._output(other, items[0])
+            store, files = self._output(other, items[0], reader)
         else:
-            store, files = self._outputs(other.ledger, spec)
+            store, files = self._outputs(other.ledger, spec, uri)
         found = list(_limited(files, uri))
         if not found:
             raise StoreMissingError(f"{uri}: the job has left nothing there.")
         return _below(store, found, wanted, uri)
 
-    def _read(self, job: str) -> _Other:
+    def _read(self, job: str, _reader: str) -> _Other:
         try:
             spec = Ledger(self._stores.home, job).spec()
         except StoreMissingError:
@@ -135,14 +141,14 @@ class JobFiles:
         ledger = Ledger(self._stores.home, job, spec.manifest)
         return _Other(ledger, spec, ledger.rounds())
 
-    def _merged(self, job: str, chunk: int) -> dict[int, Outcome]:
-        other = self._other(job)
+    def _merged(self, job: str, reader: str, chunk: int) -> dict[int, Outcome]:
+        other = self._other(job, reader)
         numbers = [round_.round for round_ in other.rounds if round_.has(chunk)]
         return {outcome.index: outcome for outcome in other.ledger.merged(chunk, numbers)}
 
-    def _output(self, other: _Other, item: int) -> tuple[Store, Iterator[TreeFile]]:
+    def _output(self, other: _Other, item: int, reader: str) -> tuple[Store, Iterator[TreeFile]]:
         job = other.spec.job
-        outcome = self._chunk(job, other.ledger.index().chunk_of(item)).get(item)
+        outcome = self._chunk(job, reader, other.ledger.index().chunk_of(item)).get(item)
         if outcome is None:
             raise StoreMissingError(f"item {item} of {job} has no outcome.")
         if outcome.status == "failed":
@@ -153,12 +159,13 @@ class JobFiles:
         skip = len(prefix.rstrip("/")) + 1
         return store, (TreeFile(e.name[skip:], e.size, None, e.name) for e in store.entries(prefix.rstrip("/")))
 
-    def _outputs(self, ledger: Ledger, spec: JobSpec) -> tuple[Store, Iterator[TreeFile]]:
+    def _outputs(self, ledger: Ledger, spec: JobSpec, uri: str) -> tuple[Store, Iterator[TreeFile]]:
         """The outputs of all items that succeeded, each in a folder named by its index: one listing for all."""
         store, base = self._stores.locate(f"{spec.output_prefix(self._stores.home.uri)}/")
         skip = len(base.rstrip("/")) + 1
-        # Names of folders: the item, and the attempt whose outcome counts.
-        winners = {tuple(o.output.rstrip("/").rsplit("/", 2)[1:]) for o in ledger.outcomes() if o.output}
+        # Names of folders: the item, and the attempt whose outcome counts. Each has a file at least.
+        written = (outcome.output for outcome in ledger.outcomes() if outcome.output)
+        winners = {tuple(output.rstrip("/").rsplit("/", 2)[1:]) for output in _limited(written, uri)}
 
         def files() -> Iterator[TreeFile]:
             for entry in store.entries(base.rstrip("/")):
@@ -176,7 +183,7 @@ class JobFiles:
                 yield file if len(items) == 1 else replace(file, path=f"{item}/{file.path}")
 
 
-def _limited(files: Iterator[TreeFile], uri: str) -> Iterator[TreeFile]:
+def _limited(files: Iterator[T], uri: str) -> Iterator[T]:
     for count, file in enumerate(files):
         if count >= MAX_FILES:
             raise DamagedError(f"{uri} has more than {MAX_FILES} files. Make them items: --items {uri}")

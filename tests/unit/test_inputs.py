@@ -22,8 +22,10 @@ from tidemill.worker import inputs as module
 from tidemill.worker.inputs import InputCache, InputError, release
 from tidemill.worker.machine_folder import StoppedError
 from tidemill.worker.stop import Stop, StopReason
+from tidemill.worker.task import reader
 
 JOB = "tiles-01234567"
+READER = reader(JOB, 0)
 COMMAND = ["work", "{uri}", "{model}", "{output}"]
 
 
@@ -55,8 +57,8 @@ class Machine:
     def cache(self) -> InputCache:
         return InputCache(self.folder, self.store, Stores(self.store), self.stop)
 
-    def ready(self, uri: str, job: str = JOB) -> module.Held:
-        return self.cache().ready(job, {"model": uri})["model"]
+    def ready(self, uri: str, reader: str = READER) -> module.Held:
+        return self.cache().ready(reader, {"model": uri})["model"]
 
     @property
     def kept(self) -> int:
@@ -74,7 +76,7 @@ def test_a_folder_and_a_file_are_sent_once_and_read_by_each_machine(tmp_path):
     assert found == sent(target, model=str(folder), ref=folder / "w.bin")
     assert len(list(target.store.list("uploads"))) == 3
     machine = Machine(target.store, tmp_path / "machine")
-    held = machine.cache().ready(JOB, found)
+    held = machine.cache().ready(READER, found)
     root = held["model"].path
     assert (root / "w.bin").read_text() == "weights"
     assert (root / "more/config").read_text() == "{}"
@@ -191,9 +193,10 @@ def test_workers_of_a_machine_fetch_once_side_by_side(machine, monkeypatch):
     assert len(set(found)) == 1
     assert (found[0] / "x").read_bytes() == b"a" * 1000
     assert (found[0] / "deep/y").read_bytes() == b"y"
-    # What a URI means may change: another job looks anew.
-    machine.ready(uri(machine, "a"), "tiles-76543210")
-    assert len(fetched) == 2
+    # What a URI means may change: another job looks anew, and so does a retry of this one.
+    machine.ready(uri(machine, "a"), reader("tiles-76543210", 0))
+    machine.ready(uri(machine, "a"), reader(JOB, 1))
+    assert len(fetched) == 3
 
 
 def test_only_what_no_job_needs_makes_room_the_oldest_first(machine, monkeypatch):

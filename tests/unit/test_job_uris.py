@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from dataclasses import replace
@@ -23,6 +24,11 @@ from tidemill.manifest import read_chunk
 from tidemill.state.snapshots import Snapshot
 from tidemill.store import Store, Stores
 from tidemill.tree import Tree, TreeFile, fetch_tree
+from tidemill.worker.faults import ItemError
+from tidemill.worker.scratch import Scratch
+from tidemill.worker.staging import Staging
+from tidemill.worker.stop import Stop
+from tidemill.worker.task import reader
 
 TIDEMILL = [sys.executable, "-c", "import sys; from tidemill.cli import main; sys.exit(main())"]
 
@@ -212,6 +218,37 @@ def test_items_of_one_chunk_read_its_record_once(pipeline, monkeypatch):
     for item in range(4):
         found.find(f"job://{prep.id}/output/{item}")
     assert reads == [0, 1]
+
+
+def test_each_round_that_reads_sees_what_counts_when_it_reads(pipeline, tmp_path):
+    """A worker on GCP serves a queue for days: what it has read for one round is not read for the next."""
+    prep = prepared(pipeline, failed=(2,))
+    scratch = Scratch(tmp_path / "scratch", "one")
+    staging, folders = Staging(Stores(pipeline.store), scratch), itertools.count()
+
+    def read(item: int, number: int) -> str:
+        folder = scratch.folder / str(next(folders))
+        found = staging.fetch(f"job://{prep.id}/output/{item}", folder, Stop(), reader("train-00000000", number))
+        return (found.result() / f"{item}.txt").read_text()
+
+    assert read(0, 0) == "L0"
+    with pytest.raises(ItemError, match=f"item 2 of {prep.id} failed"):
+        read(2, 0)
+    prep.retry(items=[0, 1, 2])
+    write(pipeline, prep.id, 1, lease="M")
+    assert [read(item, 1) for item in range(3)] == ["M0", "M1", "M2"]
+    staging.close()
+    scratch.close()
+
+
+def test_a_folder_of_too_many_items_is_refused_before_all_are_read(pipeline, monkeypatch):
+    prep, read = prepared(pipeline, items=8), []
+    outcomes = Ledger.outcomes
+    monkeypatch.setattr(Ledger, "outcomes", lambda self: (read.append(1) or each for each in outcomes(self)))
+    monkeypatch.setattr("tidemill.chain.MAX_FILES", 3)
+    with pytest.raises(DamagedError, match="more than 3 files"):
+        files(pipeline).find(f"job://{prep.id}/output")
+    assert len(read) == 4
 
 
 def test_run_reads_what_another_job_has_left(tmp_path: Path):

@@ -248,11 +248,11 @@ def test_the_scratch_is_looked_at_before_a_fetch(tmp_path, monkeypatch):
     scratch = Scratch(tmp_path / "scratch", "one")
     source = tmp_path / "source"
     source.write_bytes(b"x" * 3 * 2**20)
-    staging = Staging(Stores(), scratch, Stop())
-    assert staging.fetch(str(source), scratch.folder / "a").result().read_bytes() == source.read_bytes()
+    staging = Staging(Stores(), scratch)
+    assert staging.fetch(str(source), scratch.folder / "a", Stop(), "").result().read_bytes() == source.read_bytes()
     monkeypatch.setattr(Scratch, "free_bytes", lambda _: SPARE_BYTES + 2**20)
     with pytest.raises(ItemError, match="3 MiB are needed, 1 MiB are free") as caught:
-        staging.fetch(str(source), scratch.folder / "b").result()
+        staging.fetch(str(source), scratch.folder / "b", Stop(), "").result()
     assert (caught.value.reason, caught.value.final) == ("scratch", False)
     assert list((scratch.folder / "b").iterdir()) == []
     staging.close()

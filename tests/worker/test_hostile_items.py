@@ -22,7 +22,6 @@ from tidemill.worker import outputs
 from tidemill.worker.faults import ItemError
 from tidemill.worker.scratch import Scratch, remove
 from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Limits, timed_out
 
 GOOD = 'echo fine > "$O/fine"'
@@ -277,8 +276,8 @@ def test_other_jobs_on_a_machine_go_on(team, gce):
 
 @pytest.fixture
 def staging(tmp_path):
-    scratch, stop = Scratch(tmp_path / "scratch", "one"), Stop()
-    staging = Staging(Stores(Store.open(f"file://{tmp_path}/store")), scratch, stop)
+    scratch = Scratch(tmp_path / "scratch", "one")
+    staging = Staging(Stores(Store.open(f"file://{tmp_path}/store")), scratch)
     (tmp_path / "output").mkdir()
     yield staging
     staging.close()
@@ -337,10 +336,9 @@ from tidemill.store import Stores
 from tidemill.worker.scratch import Scratch, remove
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop
 here = pathlib.Path(sys.argv[1])
 os.setuid(65534)
-staging = Staging(Stores(), Scratch(here / "scratch", "one"), Stop())
+staging = Staging(Stores(), Scratch(here / "scratch", "one"))
 slot = Slot(0, here / "slot")
 for attack in ("d", "f", "."):
     output = slot.empty("output")

@@ -110,7 +110,7 @@ class Ran:
         )
         self.stop = Stop()
         self.scratch = Scratch(folder / "scratch", "one")
-        self.staging = Staging(Stores(), self.scratch, self.stop)
+        self.staging = Staging(Stores(), self.scratch)
         self.runners = Runners(self.staging, self.scratch, self.stop, sys.executable)
         self.slot = Slot(0, self.scratch.folder / "slot-0")
         self.prefix = f"file://{folder}/out"

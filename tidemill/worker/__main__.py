@@ -159,7 +159,7 @@ def _work(settings: Settings, place: _Cloud, stop: Stop, env: Mapping[str, str])
     adopt_orphans()
     store = Store.open(settings.store, region=settings.region)
     scratch = Scratch(settings.scratch, f"{os.getpid()}-{time.time_ns():x}", settings.cache)
-    staging = Staging(Stores(store, settings.region), scratch, stop)
+    staging = Staging(Stores(store, settings.region), scratch)
     try:
         runners = Runners(staging, scratch, stop, settings.python)
         worker = Worker(

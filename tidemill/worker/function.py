@@ -138,7 +138,7 @@ class _Serving:
                 index = one.task.item.index
                 if index not in fetches:
                     folder = self._slot.folder / f"input-{index}"
-                    fetches[index] = self._staging.fetch(one.task.item.uri, folder, self._stop)
+                    fetches[index] = self._fetch(one.task, folder)
             left, alive = self._part(part, fetches)
             if "input" in shim.wants:
                 remove(self._slot.folder / f"input-{part[0].task.item.index}")
@@ -221,8 +221,11 @@ class _Serving:
                 fetch = fetches.pop(item.index, None)
                 folder = self._slot.folder / f"input-{item.index}"
                 with one.task.waits.fetching():
-                    values["input"] = str((fetch or self._staging.fetch(item.uri, folder, self._stop)).result())
+                    values["input"] = str((fetch or self._fetch(one.task, folder)).result())
             return json.dumps(values)
+
+    def _fetch(self, task: Task, folder: Path) -> Future[Path]:
+        return self._staging.fetch(task.item.uri, folder, self._stop, task.reader)
 
     def _record(self, one: _Try, answer: Answer) -> None:
         gpu = self._shim.supervisor.gpu_use()

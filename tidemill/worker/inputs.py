@@ -48,8 +48,9 @@ class InputCache:
         self._folder = MachineFolder(cache, "inputs", stop)
         self._store, self._stores, self._stop = store, stores, stop
 
-    def ready(self, job: str, inputs: Mapping[str, str]) -> dict[str, Held]:
-        """Have the inputs of a job on this machine; those of this machine's own file system stay where they are.
+    def ready(self, reader: str, inputs: Mapping[str, str]) -> dict[str, Held]:
+        """Have the inputs of a round of a job (`task.reader`) on this machine; those of this machine's own file system
+        stay where they are.
 
         Raises:
             InputError: One of them cannot be fetched, or there is no room for it.
@@ -59,14 +60,14 @@ class InputCache:
         held: dict[str, Held] = {}
         try:
             for name, uri in inputs.items():
-                held[name] = self._ready(job, name, uri)
+                held[name] = self._ready(reader, name, uri)
         except BaseException:
             for one in held.values():
                 release(one)
             raise
         return held
 
-    def _ready(self, job: str, name: str, uri: str) -> Held:
+    def _ready(self, reader: str, name: str, uri: str) -> Held:
         if uri.startswith("file://") and self._store.uri.startswith("file://"):
             path = Path(unquote(uri.removeprefix("file://")))
             if not path.exists():
@@ -75,7 +76,7 @@ class InputCache:
         self._folder.open()
         try:
             source = read_source(self._stores, self._store, uri)
-            return self._fetched(job, name, uri, source)
+            return self._fetched(reader, name, uri, source)
         except InterruptedError:
             raise StoppedError from None
         except (StoreMissingError, StoreDeniedError, DamagedError, CallerError) as error:
@@ -85,8 +86,8 @@ class InputCache:
                 raise InputError(f"input {name}: the disk is full. {error.strerror}.") from None
             raise
 
-    def _fetched(self, job: str, name: str, uri: str, source: Source) -> Held:
-        key = hashlib.sha256(f"{uri} {'' if source.lasting else job}".encode()).hexdigest()[:32]
+    def _fetched(self, reader: str, name: str, uri: str, source: Source) -> Held:
+        key = hashlib.sha256(f"{uri} {'' if source.lasting else reader}".encode()).hexdigest()[:32]
         folder, lock_path = self._folder.root / key, self._folder.root / f"{key}.lock"
         files = source.tree.files
         while True:
@@ -100,7 +101,13 @@ class InputCache:
             with self._folder.alone(lock_path) as alone:
                 if alone and not folder.is_dir():
                     self._fetch(name, source, folder)
-                    log("input fetched", job=job, input=name, bytes=source.tree.size, files=len(files))
+                    log(
+                        "input fetched",
+                        job=reader.partition("/")[0],
+                        input=name,
+                        bytes=source.tree.size,
+                        files=len(files),
+                    )
 
     def _fetch(self, name: str, source: Source, folder: Path) -> None:
         self._make_room(name, source.tree.size)

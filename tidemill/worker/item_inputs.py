@@ -32,7 +32,7 @@ class ItemInputs:
         key = task.job, task.chunk, task.item.index
         if key not in self._begun:
             folder = self._folder()
-            self._begun[key] = _Fetch(folder, self._staging.fetch(task.item.uri, folder, task.stop))
+            self._begun[key] = _Fetch(folder, self._staging.fetch(task.item.uri, folder, task.stop, task.reader))
         return self._begun[key].file
 
     def _folder(self) -> Path:

@@ -20,6 +20,7 @@ from tidemill.worker.machine_folder import NotReadyError, StoppedError
 from tidemill.worker.output import log
 from tidemill.worker.runners import Runners
 from tidemill.worker.stop import JobStop, Stop
+from tidemill.worker.task import reader
 
 KEPT_JOBS = 4
 """Jobs without a chunk here that are remembered, because their next chunk may come at once."""
@@ -128,7 +129,8 @@ class JobCache:
         """
         number, env = job.round.round, {**self._base_env, **job.spec.env}
         try:
-            inputs = self._runners.inputs(self._store).ready(job.id, job.spec.inputs) if job.spec.inputs else {}
+            at, named = reader(job.id, number), job.spec.inputs
+            inputs = self._runners.inputs(self._store).ready(at, named) if named else {}
             job.hold(inputs)
             env |= {f"TIDEMILL_INPUT_{name.upper()}": path for name, path in job.inputs.items()}
             if job.round.code:

@@ -92,7 +92,7 @@ def _serve(run: Run, name: str, keeper: socket.socket, stop: Stop) -> int:
         store = Store.open(run.store)
         scratch = Scratch(Path(run.scratch), name)
         # Items in a cloud are read by the login of the person who runs this.
-        staging = Staging(Stores(store, user_login=True), scratch, stop)
+        staging = Staging(Stores(store, user_login=True), scratch)
         try:
             runners = Runners(staging, scratch, stop, run.python or PYTHON)
             base_env, leases = child_environment(os.environ), LocalLeases(keeper)

@@ -51,29 +51,30 @@ class Outputs(NamedTuple):
 class Staging:
     """Moves inputs and outputs, a few at a time."""
 
-    def __init__(self, stores: Stores, scratch: Scratch, stop: Stop) -> None:
-        self.stores, self._scratch, self._stop = stores, scratch, stop
+    def __init__(self, stores: Stores, scratch: Scratch) -> None:
+        self.stores, self._scratch = stores, scratch
         self._jobs = JobFiles(stores)
         self._largest = 0
         """Bytes of the largest input so far."""
         self._pool = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="staging")
 
-    def fetch(self, uri: str, folder: Path, stop: Stop | None = None) -> Future[Path]:
+    def fetch(self, uri: str, folder: Path, stop: Stop, reader: str) -> Future[Path]:
         """Begin to fetch an item into a folder, under its own name. The future has the local file, or an `ItemError`.
 
         Args:
             uri: ``s3://``, ``gs://``, ``file://`` or ``job://``, or a path on this machine.
             folder: Where the file goes, which is emptied; for what another job has left, the folder with its files.
-            stop: Ends this transfer; None for what ends every transfer.
+            stop: Ends this transfer.
+            reader: Who reads (`task.reader`).
         """
-        return self._pool.submit(self._fetch, uri, folder, self._stop if stop is None else stop)
+        return self._pool.submit(self._fetch, uri, reader, folder, stop)
 
-    def _fetch(self, uri: str, folder: Path, stop: Stop) -> Path:
+    def _fetch(self, uri: str, reader: str, folder: Path, stop: Stop) -> Path:
         with item_step("input", f"{uri} cannot be fetched"):
             empty_folder(folder, self._scratch.folder)
             target = folder / file_name(uri)
             if uri.startswith(SCHEME):
-                return self._bring(uri, target, stop)
+                return self._bring(uri, reader, target, stop)
             if "://" not in uri or uri.startswith("file://"):
                 self._copy(_local_path(uri), target, stop)
             else:
@@ -81,9 +82,9 @@ class Staging:
             self._largest = max(self._largest, os.stat(target).st_size)
         return target
 
-    def _bring(self, uri: str, target: Path, stop: Stop) -> Path:
+    def _bring(self, uri: str, reader: str, target: Path, stop: Stop) -> Path:
         """Fetch what another job has left: a folder, or one file of it."""
-        found = self._jobs.find(uri)
+        found = self._jobs.find(uri, reader)
         self._largest = max(self._largest, found.tree.size)
         if found.single:
             [file] = found.tree.files

@@ -13,6 +13,11 @@ from tidemill.worker.stop import Stop
 from tidemill.worker.store_waits import StoreWaits
 
 
+def reader(job: str, round_: int) -> str:
+    """A round of a job as a reader of what others have left: they may run again before its next round."""
+    return f"{job}/r{round_}"
+
+
 @dataclass(slots=True)
 class Task:
     """An item to run, and where it belongs."""
@@ -42,6 +47,11 @@ class Task:
     """Its first attempt here: more than 1 when outputs of earlier ones could not be uploaded."""
     overlaps: bool = True
     """Whether its outputs may be uploaded while its slot has another item."""
+
+    @property
+    def reader(self) -> str:
+        """Who reads its input."""
+        return reader(self.job, self.round)
 
     @property
     def labels(self) -> dict[str, object]:
