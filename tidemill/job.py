@@ -140,7 +140,7 @@ class JobSpec(BaseModel):
     metrics: dict[str, str] = Field(default_factory=dict)
     """Regular expressions for the numbers that the program prints, by name, from version 4 on."""
     keep_values: bool = False
-    """Whether all that the function returns is kept, from version 4 on: in a file where it is not short JSON."""
+    """True for a function, from version 4 on. Older workers drop values that are not short JSON without it."""
     code_origin: str | None = None
     """The commit of a repository that the code is, for people."""
     tags: dict[str, str] = Field(default_factory=dict)

@@ -11,6 +11,7 @@ from tests.unit.client_fakes import FakeBackend, descriptor
 from tidemill.cli import main
 from tidemill.client import Pipeline, deliveries
 from tidemill.client import site as site_module
+from tidemill.job import SPEC_VERSION
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 
@@ -18,7 +19,7 @@ from tidemill.store import Store
 @pytest.fixture
 def stack(tmp_path, monkeypatch):
     """A pipeline in a folder, with its queue and a job of five chunks."""
-    found = descriptor(f"file://{tmp_path}/store")
+    found = descriptor(f"file://{tmp_path}/store", max_spec=SPEC_VERSION)
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
     backend = FakeBackend()

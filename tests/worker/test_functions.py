@@ -3,6 +3,7 @@
 
 import ast
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 
 from tests.worker.test_local_run import Here
 from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
+from tidemill import Pipeline
 from tidemill.worker import function
 
 SHIM = Path(function.__file__).with_name("shim.py")
@@ -93,6 +95,84 @@ def run(here: Here, name: str, *arguments: str) -> subprocess.CompletedProcess[s
 def logged(here: Here, item: int) -> list[tuple[str, str]]:
     lines = [json.loads(line) for path in here.store.glob("jobs/*/local/logs/*") for line in path.open()]
     return [(line["stream"], line["message"]) for line in lines if line.get("item") == item and "stream" in line]
+
+
+RETURNS = """
+import math, os, pathlib, sys
+
+class Model:
+    pass
+
+def cycle():
+    found = []
+    found.append(found)
+    return found
+
+VALUES = {
+    "set": lambda: {1, 2},
+    "nested": lambda: {"labels": [{1}]},
+    "cycle": cycle,
+    "object": Model,
+    "generator": lambda: (n for n in range(3)),
+    "inner": lambda: {"rows": (n for n in range(3))},
+    "keys": lambda: {1: "one"},
+    "pairs": lambda: {(1, 2): "pair"},
+    "path": lambda: pathlib.Path("lost.png"),
+    "digits": lambda: 10 ** 5000,
+    "large": lambda: bytes(70 << 20),
+    "nan": lambda: {"loss": math.nan},
+    "long": lambda: "x" * 5000,
+    "bytes": lambda: b"png",
+    "half": lambda: "half a character: \\ud800",
+    "nothing": lambda: None,
+}
+
+def value(uri):
+    return VALUES[uri]()
+"""
+NOT_KEPT = "what the function returned ({}) cannot be kept: {}. Return JSON values with"
+CANNOT_BE_KEPT = {
+    "set": NOT_KEPT.format("set", "it holds a set"),
+    "nested": NOT_KEPT.format("dict", "it holds a set"),
+    "cycle": NOT_KEPT.format("list", "Circular reference detected"),
+    "object": NOT_KEPT.format("Model", "it holds a Model"),
+    "generator": "the function returned a generator, and none of its code has run: with `yield` or",
+    "inner": NOT_KEPT.format("dict", "it holds a generator"),
+    "keys": NOT_KEPT.format("dict", "it has a key that is not a text"),
+    "pairs": NOT_KEPT.format("dict", "it has a key that is not a text"),
+    "path": NOT_KEPT.format("PosixPath", "lost.png is not in the item's output folder, and is lost with its machine"),
+    "digits": "what the function returned (int) cannot be kept: Exceeds the limit (4300",
+    "large": "the function returned 70 MiB, and a value may have 64. Write a file into",
+}
+
+
+class TestValues:
+    """A function's values are kept in every job, or their items fail."""
+
+    def test_each_value_is_kept_or_fails_its_item(self, here):
+        (here.folder / "returns.py").write_text(RETURNS)
+        kept = ["nan", "long", "bytes", "half", "nothing"]
+        ran = here.run("--name", "v", "--workers", "1", "--function", "returns:value", *CANNOT_BE_KEPT, *kept)
+        assert ran.returncode == 1, ran.stderr
+        outcomes = {outcome.uri: outcome for outcome in here.outcomes()}
+        failed = {uri: one.error for uri, one in outcomes.items() if one.status == "failed"}
+        assert list(failed) == list(CANNOT_BE_KEPT)
+        for uri, words in CANNOT_BE_KEPT.items():
+            assert failed[uri].startswith(words)
+            assert "\n" not in failed[uri]
+        # Another attempt would return the same.
+        assert {one.attempts for one in outcomes.values()} == {1}
+        job = Pipeline.local(here.store).job("v")
+        values = dict(zip(outcomes, job.values(return_exceptions=True), strict=True))
+        assert math.isnan(values["nan"]["loss"])
+        assert [values[uri] for uri in kept[1:]] == ["x" * 5000, b"png", "half a character: \ud800", None]
+
+    def test_more_values_in_files_than_may_lie_on_the_scratch_volume(self, here):
+        (here.folder / "many.py").write_text("def value(uri):\n    return uri.encode()\n")
+        items = ["--items", here.items(80), "--chunk-size", "80"]
+        ran = here.run("--name", "v", "--workers", "1", *items, "--function", "many:value")
+        assert ran.returncode == 0, ran.stderr
+        assert list(Pipeline.local(here.store).job("v").values()) == [one.uri.encode() for one in here.outcomes()]
 
 
 class TestOutcomes:

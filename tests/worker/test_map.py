@@ -17,7 +17,7 @@ from tests.worker.test_local_run import SECONDS, Here, here
 from tidemill import Pipeline
 from tidemill.errors import ItemFailedError
 from tidemill.worker import shim
-from tidemill.worker.shim import _CannotKeepError, _Keep, _Short
+from tidemill.worker.shim import _CannotKeepError, _Keep
 from tidemill.worker.shim_process import Answer
 
 __all__ = ["here"]
@@ -185,15 +185,14 @@ class Odd:
 )
 def test_what_cannot_be_kept_is_said(tmp_path, value, said):
     with pytest.raises(_CannotKeepError, match=said):
-        _Keep(str(tmp_path / "0"), {"output": str(tmp_path / "output")})(value)
-    assert not (tmp_path / "0").exists()
+        _Keep(str(tmp_path / "values" / "0"), {"output": str(tmp_path / "output")})(value)
+    assert not (tmp_path / "values" / "0").exists()
 
 
-def test_without_keeping_a_value_is_short_json_or_nothing():
-    for value in ({1, 2}, b"bytes", math.nan, "x" * 5000, numpy.arange(3)):
-        assert _Short()(value) == (None, None)
-    assert _Short()({"a": [1]}) == ({"a": [1]}, None)
-    assert _Short()({"loss": numpy.float32(0.5), "n": numpy.int64(3)}) == ({"loss": 0.5, "n": 3}, None)
+def test_short_json_stays_in_the_record(tmp_path):
+    keep = _Keep(str(tmp_path / "values" / "0"), {})
+    assert keep({"loss": numpy.float32(0.5), "n": numpy.int64(3)}) == ({"loss": 0.5, "n": 3}, None)
+    assert not (tmp_path / "values" / "0").exists()
 
 
 def test_a_path_is_that_of_a_file_in_the_output_folder(tmp_path):
@@ -201,7 +200,7 @@ def test_a_path_is_that_of_a_file_in_the_output_folder(tmp_path):
     (output / "deep").mkdir(parents=True)
     (output / "deep" / "file").touch()
     (tmp_path / "outside").touch()
-    keep = _Keep(str(tmp_path / "0"), {"output": str(output), "output_uri": "s3://b/out/0/"})
+    keep = _Keep(str(tmp_path / "values" / "0"), {"output": str(output), "output_uri": "s3://b/out/0/"})
     assert keep(output / "deep" / ".." / "deep" / "file") == ("s3://b/out/0/deep/file", None)
     for wrong in (output / "none", output / ".." / "outside", output):
         with pytest.raises(_CannotKeepError):
@@ -210,12 +209,23 @@ def test_a_path_is_that_of_a_file_in_the_output_folder(tmp_path):
 
 def test_a_value_has_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(shim, "VALUE_FILE_BYTES", 1 << 20)
-    keep = _Keep(str(tmp_path / "0"), {})
+    keep = _Keep(str(tmp_path / "values" / "0"), {})
     for large in (bytes(2 << 20), numpy.zeros(1 << 18), "x" * (2 << 20)):
         with pytest.raises(_CannotKeepError, match="the function returned 2 MiB, and a value may have 1"):
             keep(large)
     assert keep("x" * (1 << 19)) == (None, "tidemill-value.json")
-    assert json.loads((tmp_path / "0" / "tidemill-value.json").read_bytes()) == "x" * (1 << 19)
+    assert json.loads((tmp_path / "values" / "0" / "tidemill-value.json").read_bytes()) == "x" * (1 << 19)
+
+
+def test_a_file_waits_while_many_are_on_their_way(tmp_path, monkeypatch):
+    for n in range(shim.VALUE_FILES):
+        _Keep(str(tmp_path / str(n)), {})(b"value")
+    waited = []
+    monkeypatch.setattr(
+        shim.time, "sleep", lambda seconds: waited.append((tmp_path / "0").rename(tmp_path.parent / "sent"))
+    )
+    assert _Keep(str(tmp_path / "more"), {})(b"value") == (None, "tidemill-value.bin")
+    assert len(waited) == 1
 
 
 @pytest.mark.parametrize("file", ["../../etc/passwd", "tidemill-value.exe", 7, ["tidemill-value.json"]])

@@ -77,7 +77,7 @@ class Mapper:
 
         named, folder = (function, None) if isinstance(function, str) else shipped(function)
         code = code or folder
-        job = self.submit(None, items, function=named, queue=queue, name=name, code=code, keep_values=True, **settings)
+        job = self.submit(None, items, function=named, queue=queue, name=name, code=code, **settings)
         values = job.values(return_exceptions=return_exceptions, progress=progress)
         return Mapped(job, values, named=name is not None)
 

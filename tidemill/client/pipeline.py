@@ -151,7 +151,6 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
         env: Mapping[str, str] | None = None,
         code: str | Path | Checkout | None = None,
         libs: Sequence[str | Path] = (),
-        keep_values: bool = False,
         pip_index: str | None = None,
         wheelhouse: str | None = None,
         state: bool | Mapping[str, Any] | None = None,
@@ -183,6 +182,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
                 of pandas or polars; or a `Sweep`, whose names are placeholders too. For a cloud, files of a folder, and
                 paths where the command has `{input}`, are uploaded into the job store.
             function: `module:function` of the image (or of the shipped code), imported once and called with each item.
+                What it returns is kept (see `map`); a value that cannot be kept fails its item.
             items_format: `text`, `jsonl` or `csv`, where the list's name does not say it.
             items_column: The column of a CSV list or DataFrame that is the item; its other columns are metadata.
             queue: One of the pipeline's queues; may be left out when there is only one.
@@ -205,7 +205,6 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
                 The image's own pip installs its `requirements.txt` once per machine.
                 Or a repository, such as `git+https://github.com/team/vision@main#subdirectory=training`.
             libs: Folders that travel with it, each under its own name.
-            keep_values: Whether all that the function returns is kept, also where it is not short JSON (see `map`).
             pip_index: Address of the package index for it; None for the image's own.
             wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
             state: True for items with state: each keeps a folder (`{state}`, `TIDEMILL_STATE`) that survives its
@@ -299,7 +298,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
                 "max_parallel": max_parallel,
                 "inputs": {name: str(value) for name, value in (inputs or {}).items()},
                 "env": dict(env or {}),
-                "keep_values": keep_values,
+                "keep_values": function is not None,
                 "pip_index": pip_index,
                 "wheelhouse": wheelhouse,
                 "limit": new_limit(self.site, place, max_usd, usd_per_item_hour, log),

@@ -180,8 +180,8 @@ class Readable:
     def values(self, *, return_exceptions: bool = False, progress: bool | None = None) -> Iterator[Any]:
         """What the job's function returned for each item, in the items' order, as soon as it is known.
 
-        Waits for what still runs. Values are read a few at a time, however many there are. Values that are not short
-        JSON are kept by jobs of `Pipeline.map`, and of `submit` with `keep_values`; elsewhere they are None.
+        Waits for what still runs. Values are read a few at a time, however many there are. Items of a program have
+        none: theirs are None.
 
         Args:
             return_exceptions: Yield the failure of an item in place of its value; otherwise the first one is raised.

@@ -52,7 +52,7 @@ _OPTIONS = {
     "layout": "`train`",
     "after": "--after",
     "metrics": "--metric",
-    "keep_values": "keep_values (pipeline.map)",
+    "keep_values": "--function",
     "state": "--state",
     "notify": "--notify",
 }

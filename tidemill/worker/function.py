@@ -28,8 +28,6 @@ from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Verdict
 from tidemill.worker.task import Task
 
-VALUES_AT_ONCE = 16
-"""Items of a message where whole values are kept: so many files of values may lie on the scratch volume."""
 COALESCE_SECONDS = 0.002
 """Answers of fast items are read together: a look at the pipe costs more than such an item."""
 Done = Callable[[Outcome], None]
@@ -100,10 +98,9 @@ class FunctionRunner:
         self._job = job
         shim = ShimProcess(self._programs, slot, limits_of(task.spec))
         env = {**task.base_env, **slot.env, "TIDEMILL_WORK": f"{slot.folder}/work"}
-        values = str(slot.folder / "values") if task.spec.keep_values else None
         # Shipped code takes precedence over the image's folder.
         path = [*filter(None, [env.get("TIDEMILL_CODE")]), *self._path]
-        told = {"function": task.spec.function, "path": path, "values": values}
+        told = {"function": task.spec.function, "path": path, "values": str(slot.folder / "values")}
         try:
             with item_step("start", f"{self._python} did not start"):
                 broken = shim.start(self._python, env, told, self._stop)
@@ -129,8 +126,7 @@ class _Serving:
     def serve(self, shim: ShimProcess, batch: list[_Try]) -> tuple[list[_Try], bool]:
         """Run them. Returns what was not reached, and whether the shim lives."""
         self._shim = shim
-        step = len(batch) if not batch[0].task.spec.keep_values else min(VALUES_AT_ONCE, len(batch))
-        step = 1 if {"input", "output", "output_uri"} & set(shim.wants) else step
+        step = 1 if {"input", "output", "output_uri"} & set(shim.wants) else len(batch)
         fetches: dict[int, Future[Path]] = {}
         for start in range(0, len(batch), step):
             part = batch[start : start + step]
@@ -150,8 +146,7 @@ class _Serving:
         """Run items of one message; returns those that were not reached, and whether the shim lives."""
         waiting: deque[_Try] = deque()
         messages: list[str] = []
-        if part[0].task.spec.keep_values:
-            remove(self._slot.folder / "values")
+        remove(self._slot.folder / "values")
         for one in part:
             try:
                 messages.append(self._message(one, fetches))
@@ -205,6 +200,9 @@ class _Serving:
             with item_step("exception", "the function wrote to the pipe on which its process answers"):
                 read = Answer.read(answer)
             self._record(waiting[0], read)
+            if read.file is not None or read.error is not None:
+                # The shim waits while there are many.
+                remove(self._slot.folder / "values" / str(read.n))
             waiting.popleft()
         return bool(answers)
 

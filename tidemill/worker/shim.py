@@ -3,13 +3,15 @@
 It is handed to `python3 -c` as text, so it imports nothing of ours and leaves no folder of ours on the user's path.
 It reads JSON lines from one pipe and writes JSON lines to another; stdout and stderr are files of the slot.
 
-    first    {"function": "module:name", "path": [folders for sys.path], "values": folder for values, or null}
+    first    {"function": "module:name", "path": [folders for sys.path], "values": folder for values}
     answer   ["ready", [names of the values that the function takes]] or ["failed", traceback]
     then     a list of items, each an object of values (uri, index, meta, input, output, output_uri)
     answers  an item a line, at once:
              [n, error or null, exit code, wall s, CPU s, peak KiB, end of stdout, end of stderr, value or null,
              name of the file in the folder for values that holds the value, or null]
              An error with exit code 0 says that the value cannot be kept.
+
+The worker removes files of values when it has sent them. The next file waits while there are many.
 """
 
 import functools
@@ -29,6 +31,7 @@ VALUES = ("uri", "index", "meta", "input", "output", "output_uri")
 VALUE_BYTES = 4096
 VALUE_LEVELS = 100
 VALUE_FILE_BYTES = 64 << 20
+VALUE_FILES = 16
 ERROR_BYTES = 8192
 LOOK_SECONDS = 0.01
 LAZY = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -58,8 +61,8 @@ def main(requests, answers):
     peak = _Peak()
     while True:
         for n, values in enumerate(json.loads(lines.next())):
-            keep = told["values"] and _Keep(os.path.join(told["values"], str(n)), values)
-            _answer(answers, [n, *_one(call, values, peak, keep or _Short())])
+            keep = _Keep(os.path.join(told["values"], str(n)), values)
+            _answer(answers, [n, *_one(call, values, peak, keep)])
 
 
 def _by_name(function, names, values):
@@ -120,19 +123,6 @@ class _CannotKeepError(Exception):
     """What the function returned cannot be kept, however often it is called."""
 
 
-class _Short:
-    """Keeps of a value what every reader of JSON can take: few bytes, few levels, no NaN. Drops it otherwise."""
-
-    def __call__(self, value):
-        if value is None:
-            return None, None
-        try:
-            text = json.dumps(value, allow_nan=False, default=_number)
-        except (TypeError, ValueError, RecursionError):
-            return None, None
-        return (json.loads(text) if len(text) <= VALUE_BYTES and not is_deep(value) else None), None
-
-
 class _Keep:
     """Keeps the whole value: short JSON in the record, all else in a file of a folder."""
 
@@ -158,7 +148,7 @@ class _Keep:
 
     def _json(self, value):
         try:
-            text = json.dumps(value, default=self._plain)
+            text = json.dumps(value, default=self._plain, skipkeys=True)
             if _has_odd_key(value):
                 raise TypeError("it has a key that is not a text")
             return text
@@ -190,6 +180,8 @@ class _Keep:
                 "into the item's output folder and return the file's pathlib.Path."
             )
         os.makedirs(self._folder, exist_ok=True)
+        while len(os.listdir(os.path.dirname(self._folder))) > VALUE_FILES:
+            time.sleep(LOOK_SECONDS)
         with open(os.path.join(self._folder, "tidemill-" + name), "wb") as file:
             write(file, value)
         return "tidemill-" + name
