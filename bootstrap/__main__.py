@@ -43,11 +43,11 @@ def aws() -> "AwsBootstrap":
 
 def gcp() -> "GcpBootstrap":
     """A project's stack."""
-    from components.gcp.bootstrap import GcpBootstrap, GcpBootstrapArgs  # noqa: PLC0415
+    from components.gcp.bootstrap import SERVICES, GcpBootstrap, GcpBootstrapArgs  # noqa: PLC0415
     from components.gcp.ci import GcpCi, GcpCiArgs  # noqa: PLC0415
 
     labels = {"tidemill-account": "bootstrap"}
-    services = config.require_object("services")
+    services: list[str] = config.require_object("services") or [*SERVICES]
     project = GcpBootstrap("tidemill", GcpBootstrapArgs(services=services, purge=purge, labels=labels))
     if ci:
         own = {"state_bucket": project.state_bucket, "kms_key": project.kms_key}
