@@ -33,8 +33,9 @@ COUNTED = {
 def metrics(name: str, lines: pulumi.Input[str], opts: pulumi.ResourceOptions) -> dict[str, pulumi.Output[str]]:
     """Log-based metrics of the lines that a filter selects, by queue; their names by suffix.
 
-    A sum needs a distribution: a counter counts entries alone.
-    Source: https://cloud.google.com/logging/docs/logs-based-metrics/distribution-metrics
+    A sum needs a distribution: a counter counts entries alone. A distribution needs buckets; only its sum is read.
+    Sources: https://cloud.google.com/logging/docs/logs-based-metrics/distribution-metrics,
+    https://cloud.google.com/logging/docs/reference/v2/rest/v2/projects.metrics (bucketOptions)
     """
     return {
         suffix: gcp.logging.Metric(
@@ -42,6 +43,7 @@ def metrics(name: str, lines: pulumi.Input[str], opts: pulumi.ResourceOptions) -
             description=each.described,
             filter=pulumi.Output.concat(lines, f' AND jsonPayload.event = "{each.event}"'),
             value_extractor=f"EXTRACT(jsonPayload.{each.field})" if each.field else None,
+            bucket_options=_buckets() if each.field else None,
             label_extractors={"queue": "EXTRACT(jsonPayload.queue)"},
             metric_descriptor=gcp.logging.MetricMetricDescriptorArgs(
                 metric_kind="DELTA",
@@ -53,6 +55,15 @@ def metrics(name: str, lines: pulumi.Input[str], opts: pulumi.ResourceOptions) -
         ).name
         for suffix, each in COUNTED.items()
     }
+
+
+def _buckets() -> gcp.logging.MetricBucketOptionsArgs:
+    """Google's own default buckets for log-based metrics."""
+    return gcp.logging.MetricBucketOptionsArgs(
+        exponential_buckets=gcp.logging.MetricBucketOptionsExponentialBucketsArgs(
+            num_finite_buckets=64, growth_factor=2, scale=0.01
+        )
+    )
 
 
 def in_promql(name: str) -> str:

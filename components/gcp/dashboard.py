@@ -76,11 +76,13 @@ def _chart(title: str, series: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _placed(rows: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Tiles row below row; those of a row share its width."""
+    """Tiles row below row; those of a row share its width.
+
+    A position of 0 is left out, because Google's answers have none: given, it would be a change at each update.
+    """
     return [
         {
-            "xPos": number * (COLUMNS // len(row)),
-            "yPos": line * _HEIGHT,
+            **{key: at for key, at in (("xPos", number * (COLUMNS // len(row))), ("yPos", line * _HEIGHT)) if at},
             "width": COLUMNS // len(row),
             "height": _HEIGHT,
             "widget": widget,

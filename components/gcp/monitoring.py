@@ -11,7 +11,7 @@ from components.base import as_args, token
 from components.config import Monitoring, part
 from components.config.checks.gcp import check_monitoring
 from components.gcp import dashboard
-from components.gcp.counted import increase
+from components.gcp.counted import in_promql, increase
 from components.gcp.logs import FAILED_ITEMS
 from components.gcp.member import person
 from components.gcp.project import Project
@@ -157,33 +157,13 @@ class GcpMonitoring(pulumi.ComponentResource):
             metric_descriptor=gcp.logging.MetricMetricDescriptorArgs(metric_kind="DELTA", value_type="INT64", unit="1"),
             opts=self._child,
         )
-        condition = gcp.monitoring.AlertPolicyConditionArgs(
-            display_name="The reconciler is silent",
-            condition_absent=gcp.monitoring.AlertPolicyConditionConditionAbsentArgs(
-                filter=pulumi.Output.concat(
-                    'metric.type = "logging.googleapis.com/user/',
-                    metric.name,
-                    '" AND resource.type = "cloud_run_revision"',
-                ),
-                duration=f"{MINUTES * 60}s",
-                aggregations=[
-                    gcp.monitoring.AlertPolicyConditionConditionAbsentAggregationArgs(
-                        alignment_period="300s", per_series_aligner="ALIGN_DELTA", cross_series_reducer="REDUCE_SUM"
-                    )
-                ],
-            ),
-        )
+        condition = _promql("The reconciler is silent", metric.name.apply(silent_query))
         said = "The reconciler has not looked at the queues for 15 minutes. `tidemill doctor` says why; docs/gcp.md."
         return self._policy("silent", condition, said)
 
     def _failed(self, percent: int) -> pulumi.Output[str]:
         query = pulumi.Output.all(**self._args.metrics).apply(lambda names: failed_query(names, percent))
-        condition = gcp.monitoring.AlertPolicyConditionArgs(
-            display_name=f"More than {percent} % of a queue's items fail",
-            condition_prometheus_query_language=gcp.monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs(
-                query=query, duration="0s", evaluation_interval="300s", disable_metric_validation=True
-            ),
-        )
+        condition = _promql(f"More than {percent} % of a queue's items fail", query)
         said = (
             f"More than {percent} % of a queue's items failed within {MINUTES} minutes. `tidemill jobs` lists the "
             "jobs, `tidemill failures JOB` groups what failed."
@@ -231,6 +211,23 @@ class GcpMonitoring(pulumi.ComponentResource):
             dashboard_json=known.apply(lambda known: json.dumps(dashboard.body(args.pipeline, **known))),
             opts=self._child,
         )
+
+
+def _promql(title: str, query: pulumi.Input[str]) -> gcp.monitoring.AlertPolicyConditionArgs:
+    """A condition that holds where a query has a result.
+
+    Without validation, because the first `up` makes the metric as well, and Monitoring knows it minutes later.
+    Source: https://github.com/hashicorp/terraform-provider-google/issues/11102
+    """
+    language = gcp.monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs(
+        query=query, duration="0s", evaluation_interval="300s", disable_metric_validation=True
+    )
+    return gcp.monitoring.AlertPolicyConditionArgs(display_name=title, condition_prometheus_query_language=language)
+
+
+def silent_query(runs: str) -> str:
+    """The reconciler's runs, by the name of their metric, are absent, in PromQL."""
+    return f'absent_over_time({in_promql(runs)}{{monitored_resource="cloud_run_revision"}}[{MINUTES}m])'
 
 
 def failed_query(names: Mapping[str, str], percent: int) -> str:

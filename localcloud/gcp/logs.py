@@ -112,6 +112,8 @@ class Logs:
         if call.body and call.method.verb in ("create", "update", "patch"):
             for held in (call.body, *call.body.get("exclusions", [])):
                 parse(held.get("filter", ""))
+            if ".metrics." in call.id:
+                _check_buckets(call.body)
         return None
 
     def _write(self, request: Request) -> Response:
@@ -221,6 +223,15 @@ class Logs:
             if key != last:
                 last = key
                 yield key, entry
+
+
+def _check_buckets(metric: dict[str, Any]) -> None:
+    """Refuse a distribution without buckets, which the API's description requires.
+
+    Source: https://cloud.google.com/logging/docs/reference/v2/rest/v2/projects.metrics (bucketOptions)
+    """
+    if metric.get("metricDescriptor", {}).get("valueType") == "DISTRIBUTION" and "bucketOptions" not in metric:
+        raise RestError(400, "A metric of the value type DISTRIBUTION needs bucketOptions.", field="bucketOptions")
 
 
 def _passing(entries: Iterator[tuple[Key, Entry]], wanted: str) -> Iterator[tuple[Key, Entry]]:

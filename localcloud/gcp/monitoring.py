@@ -5,6 +5,8 @@ How often and how late: https://cloud.google.com/monitoring/api/metrics_gcp_p_z#
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 import threading
 import traceback
@@ -26,6 +28,8 @@ METRICS = {
 }
 KEPT = 24 * 3600
 PAGE = 100_000
+METRIC_SECONDS = 600
+USER_METRIC = re.compile(r"logging\.googleapis\.com/user/([\w./-]+)")
 
 
 class Samples:
@@ -127,7 +131,12 @@ class Monitoring:
                 self.samples.add(at, metric, project, subscription, state[key])
 
     def handle(self, request: Request) -> Response | None:
-        """Answer `timeSeries.list`, the only method handled here."""
+        """Answer `timeSeries.list`; check alert policies, and store dashboards as Google does."""
+        body, verb = request.call.body, request.call.method.verb
+        if body and verb in ("create", "patch") and ".dashboards." in request.call.id:
+            _drop_zero_positions(body)
+        if body and verb in ("create", "patch") and ".alertPolicies." in request.call.id:
+            self._check_metrics(body)
         if request.call.id != "monitoring.projects.timeSeries.list":
             return None
         params = request.call.params
@@ -154,6 +163,35 @@ class Monitoring:
         if skip + size < len(found):
             answer["nextPageToken"] = str(skip + size)
         return Response.of(answer)
+
+    def _check_metrics(self, policy: dict[str, Any]) -> None:
+        """Refuse a condition on a log-based metric that Monitoring does not know yet; PromQL may leave out the check.
+
+        Source: https://github.com/hashicorp/terraform-provider-google/issues/11102
+        """
+        for metric in sorted(set(USER_METRIC.findall(json.dumps(_conditions(policy))))):
+            held = self._site.resources.get(f"logging/projects/{self._site.project}/metrics/{metric}") or {}
+            made = held.get("createTime")
+            if made is None or self._site.clock.now() - _epoch(made) < METRIC_SECONDS:
+                text = f'Cannot find metric(s) that match type = "logging.googleapis.com/user/{metric}".'
+                raise RestError(404, f"{text} If a metric was created recently, it could take up to 10 minutes.")
+
+
+def _conditions(policy: dict[str, Any]) -> list[dict[str, Any]]:
+    """The conditions whose metrics Monitoring looks up."""
+    parts = [part for each in policy.get("conditions", []) for part in each.values() if isinstance(part, dict)]
+    return [part for part in parts if not part.get("disableMetricValidation")]
+
+
+def _drop_zero_positions(dashboard: dict[str, Any]) -> None:
+    """Leave out the positions that are 0: Google's answers have none.
+
+    Source: https://github.com/GoogleCloudPlatform/magic-modules/pull/18515
+    """
+    for tile in dashboard.get("mosaicLayout", {}).get("tiles", []):
+        for key in ("xPos", "yPos"):
+            if tile.get(key) == 0:
+                del tile[key]
 
 
 def _point(at: float, value: int) -> Value:

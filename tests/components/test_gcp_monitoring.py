@@ -83,6 +83,17 @@ def test_failed_items_of_enough_items_alert():
     assert query == f"(100 * {summed(failed)} / {summed(items)} > 20) and ({summed(items)} >= 20)"
 
 
+def test_the_silence_of_the_reconciler_alerts_without_a_look_at_a_metric_that_the_same_up_makes():
+    condition = monitoring(channels=[CHANNEL]).one("monitoring.AlertPolicy", "v-monitoring-silent").inputs["conditions"]
+    assert condition[0]["conditionPrometheusQueryLanguage"] == {
+        "query": "absent_over_time(logging_googleapis_com:user_v_monitoring_runs_1a2b3c4"
+        '{monitored_resource="cloud_run_revision"}[15m])',
+        "duration": "0s",
+        "evaluationInterval": "300s",
+        "disableMetricValidation": True,
+    }
+
+
 def test_a_dashboard_names_metrics_that_exist():
     body = monitoring(dashboard=True).one("monitoring.Dashboard").document("dashboardJson")
     tiles = body["mosaicLayout"]["tiles"]
@@ -91,7 +102,9 @@ def test_a_dashboard_names_metrics_that_exist():
     text = json.dumps(body)
     assert set(re.findall(r"user_v_logs_(\w+?)_1a2b3c4", text)) == {each.replace("-", "_") for each in COUNTED}
     assert set(re.findall(r"googleapis\.com/subscription/(\w+)", text)) == PUBSUB
-    places = {(x, tile["yPos"]) for tile in tiles for x in range(tile["xPos"], tile["xPos"] + tile["width"])}
+    assert all(tile.get(key) != 0 for tile in tiles for key in ("xPos", "yPos")), "Google drops a position of 0"
+    starts = [(tile.get("xPos", 0), tile.get("yPos", 0), tile["width"]) for tile in tiles]
+    places = {(x, y) for start, y, width in starts for x in range(start, start + width)}
     assert len(places) == sum(tile["width"] for tile in tiles), "tiles overlap"
     assert max(x for x, _ in places) < COLUMNS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,6 +141,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
                 "valueType": "DISTRIBUTION",
                 "labels": [{"key": "queue", "valueType": "STRING"}],
             },
+            "bucketOptions": {"exponentialBuckets": {"numFiniteBuckets": 64, "growthFactor": 2, "scale": 0.01}},
         },
         {"filter": WARNINGS},
     ),
@@ -197,6 +199,66 @@ def test_a_life(calls: Calls, token: str, inputs: dict[str, Any], changed: dict[
         assert {key: outputs.get(key) for key in changed} == changed
         assert resources.diff(life.row, life.inputs, life.refreshed()) == {}
     life.ends()
+
+
+def test_a_condition_on_a_metric_that_monitoring_does_not_know_yet_is_refused(calls: Calls) -> None:
+    metric = Life(calls, "gcp:logging/metric:Metric", "runs", filter=ERRORS)
+    name = f"logging.googleapis.com/user/{metric.outputs['name']}"
+    absent = {"filter": f'metric.type = "{name}" AND resource.type = "global"', "duration": "900s"}
+    query = {"query": "absent_over_time(up[15m])", "disableMetricValidation": True}
+    token, given = "gcp:monitoring/alertPolicy:AlertPolicy", {"displayName": "a", "combiner": "OR"}
+    with pytest.raises(GoogleError, match="Cannot find metric"):
+        Life(calls, token, "a", **given, conditions=[{"displayName": "b", "conditionAbsent": absent}])
+    asked = {"displayName": "b", "conditionPrometheusQueryLanguage": query}
+    Life(calls, token, "a", **given, conditions=[asked]).ends()
+    metric.ends()
+
+
+def test_a_distribution_needs_buckets(calls: Calls) -> None:
+    descriptor = {"metricKind": "DELTA", "valueType": "DISTRIBUTION"}
+    with pytest.raises(GoogleError, match="bucketOptions"):
+        Life(calls, "gcp:logging/metric:Metric", "d", filter=ERRORS, metricDescriptor=descriptor)
+
+
+def test_a_position_of_zero_is_a_change_of_a_dashboard_after_each_refresh(calls: Calls) -> None:
+    def differs(**position: int) -> bool:
+        layout = {"columns": 48, "tiles": [{**position, "width": 48, "height": 4, "widget": {"title": "a"}}]}
+        body = json.dumps({"displayName": "a", "mosaicLayout": layout})
+        board = Life(calls, "gcp:monitoring/dashboard:Dashboard", "d", dashboardJson=body)
+        found = resources.diff(board.row, board.inputs, board.refreshed())
+        board.ends()
+        return bool(found)
+
+    assert differs(xPos=0)
+    assert not differs(xPos=16)
+    assert not differs()
+
+
+def test_a_template_names_its_reservation_as_compute_does(calls: Calls) -> None:
+    template = Life(
+        calls,
+        "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+        "reserved",
+        region=REGION,
+        machineType="n2-standard-16",
+        disks=[{"sourceImage": IMAGE, "boot": True}],
+        reservationAffinity={"type": "SPECIFIC_RESERVATION", "specificReservation": {"key": "k", "values": ["a100"]}},
+    )
+    held = calls.request("compute", "GET", f"compute/v1/{template.id}")["properties"]["reservationAffinity"]
+    assert held == {"consumeReservationType": "SPECIFIC_RESERVATION", "key": "k", "values": ["a100"]}
+    template.ends()
+
+
+def test_a_job_that_someone_paused_is_drift(calls: Calls) -> None:
+    target = {"uri": "http://x/", "httpMethod": "POST"}
+    token, given = "gcp:cloudscheduler/job:Job", {"region": REGION, "schedule": "*/2 * * * *", "httpTarget": target}
+    job = Life(calls, token, "paused", **given, paused=False)
+    calls.request("cloudscheduler", "POST", f"v1/{job.id}:pause", None, {})
+    found = job.refreshed()
+    assert resources.diff(job.row, found, job.inputs) == {"paused": ("update", False)}
+    job.resource.update(job.id, found, job.outputs, job.inputs, 30)
+    assert job.refreshed() == job.inputs
+    job.ends()
 
 
 RULE = {"action": {"type": "Delete"}, "condition": {"age": 9, "withState": "LIVE", "matchesPrefixes": ["jobs/"]}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from typing import Any
 
@@ -73,16 +74,25 @@ class GcpResource(resources.ProviderResource):
     def read(
         self, resource_id: str, state: Props, inputs: Props, defaults: dict[str, str]
     ) -> tuple[Props, Props] | None:
-        """Also check whether an object is still the uploaded one, by its checksum; its content is not read.
+        """Also check whether an object is still the uploaded one, by its checksum; its content is not read. Of a
+        dashboard, only what the inputs have is compared.
 
-        Source: TF/storage/resource_storage_bucket_object.go (`detect_md5hash`)
+        Sources: TF/storage/resource_storage_bucket_object.go (`detect_md5hash`),
+        TF/monitoring/resource_monitoring_dashboard.go (`monitoringDashboardDiffSuppress`)
         """
         found = super().read(resource_id, state, inputs, defaults)
+        if found and isinstance(asked := inputs.get("dashboardJson"), str):
+            for side in found:
+                side["dashboardJson"] = _within(asked, side["dashboardJson"])
         if found and isinstance(inputs.get("content"), str) and "md5hash" in found[0]:
             uploaded = base64.b64encode(hashlib.md5(inputs["content"].encode(), usedforsecurity=False).digest())
             if uploaded.decode() != found[0]["md5hash"]:
                 found[0]["content"] = found[1]["content"] = "different hash"
         return found
+
+    def same(self, key: str, wanted: Any, found: Any) -> bool:
+        """A dashboard's text is compared in full: the provider ignores only what the answer has more."""
+        return _within(wanted, found) == wanted if key == "dashboardJson" else super().same(key, wanted, found)
 
     def overlaid(self, outputs: Props, inputs: Props) -> Props:
         """The inputs as written, plus the fields that Google adds inside them."""
@@ -164,6 +174,20 @@ def _completed(body: Props, sent: Props) -> Props:
     """A body with the values that the real provider sends in each part, given or not."""
     added = {key: {**sent[key], **part} for key, part in body.items() if key in sent and isinstance(part, dict)}
     return {**body, **added}
+
+
+def _within(asked: str, answered: str) -> str:
+    """The part of an answered document that was asked for; the text that was asked for if they agree."""
+    part = _shared(json.loads(asked), json.loads(answered))
+    return asked if part == json.loads(asked) else json.dumps(part)
+
+
+def _shared(asked: Any, answered: Any) -> Any:
+    if isinstance(asked, dict) and isinstance(answered, dict):
+        return {key: _shared(asked[key], value) for key, value in answered.items() if key in asked}
+    if isinstance(asked, list) and isinstance(answered, list) and len(asked) == len(answered):
+        return [_shared(*pair) for pair in zip(asked, answered, strict=True)]
+    return answered
 
 
 def _over(found: Any, given: Any) -> Any:
