@@ -39,6 +39,7 @@ EXTRA_DISK = "extra"
 IN_USE_PAUSE_SECONDS = 10
 IN_USE_TRIES = 12
 
+_COMPUTE = "https://www.googleapis.com/compute/v1/"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 """IAM, not scopes, limits the account.
 Source: https://cloud.google.com/compute/docs/access/service-accounts#scopes_best_practice"""
@@ -267,7 +268,7 @@ def _other_disks(
     labels = [label(key=key, value=value) for key, value in (fleet.labels or {}).items()] or None
     return [
         disk(
-            source_image=each.source_image,
+            source_image=_full_link(_boot(fleet, machine)) if each.boot else None,
             device_name=each.device_name,
             boot=each.boot,
             auto_delete=each.auto_delete,
@@ -277,6 +278,12 @@ def _other_disks(
         )
         for each in _disks(fleet, machine)
     ]
+
+
+def _full_link(image: str) -> str:
+    """An image's full link, which Compute Engine answers. The provider compares the text of a selection's image, so
+    that any other form would be a change after each refresh."""
+    return f"{_COMPUTE}{image}" if image.startswith("projects/") else image
 
 
 def _boot(fleet: Fleet, machine: MachineType) -> str:

@@ -14,6 +14,7 @@ from tests.components.stacks import IMAGE, run_stack
 REGISTRY = "123456789012.dkr.ecr.us-west-2.amazonaws.com/worker"
 X86_64, ARM64 = (f"{REGISTRY}@sha256:{64 * each}" for each in "ab")
 GOOGLE = [image.replace(REGISTRY, "us-central1-docker.pkg.dev/p/r/worker") for image in (X86_64, ARM64)]
+LINK = "https://www.googleapis.com/compute/v1/"
 COS = "projects/cos-cloud/global/images/family"
 
 
@@ -85,7 +86,7 @@ def test_families_with_disks_of_their_own():
     template, selections = group("t2a", "c4a")
     assert boot(template["disks"]) == (f"{COS}/cos-arm64-stable", "pd-balanced")
     assert "disks" not in selections["t2a"]
-    assert boot(selections["c4a"]["disks"]) == (f"{COS}/cos-arm64-stable", "hyperdisk-balanced")
+    assert boot(selections["c4a"]["disks"]) == (f"{LINK}{COS}/cos-arm64-stable", "hyperdisk-balanced")
     sizes = {each["diskSizeGb"] for each in (*template["disks"], *selections["c4a"]["disks"])}
     assert len(sizes) == 1
 
@@ -94,7 +95,7 @@ def test_families_with_disks_of_their_own():
 def test_both_processors_in_one_queue(machine, worker):
     template, selections = group("n2", "t2a")
     assert boot(template["disks"]) == (f"{COS}/cos-stable", "pd-balanced")
-    assert boot(selections["t2a"]["disks"]) == (f"{COS}/cos-arm64-stable", "pd-balanced")
+    assert boot(selections["t2a"]["disks"]) == (f"{LINK}{COS}/cos-arm64-stable", "pd-balanced")
     script = f'uname() {{ echo {machine}; }}\n{settings(template)}printf "%s\\n" "${{STEPS[@]}}"'
     steps = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60).stdout
     assert [step for step in steps.splitlines() if step.startswith("tree ")] == [f"tree {worker}"]
