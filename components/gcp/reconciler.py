@@ -271,6 +271,8 @@ class GcpReconciler(pulumi.ComponentResource):
             schedule=f"*/{self._args.period_minutes} * * * *",
             time_zone="Etc/UTC",
             attempt_deadline=f"{_TIMEOUT_SECONDS + 10}s",
+            # Given, so that a job which someone paused is drift.
+            paused=False,
             http_target=gcp.cloudscheduler.JobHttpTargetArgs(
                 http_method="POST",
                 uri=address,
