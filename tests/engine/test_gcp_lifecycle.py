@@ -224,7 +224,11 @@ def test_a_queue_goes_as_documented(project, google):
     """docs/upgrading.md, "Taking a queue away". One repository holds the images of all queues, so none goes with it."""
     without = google.names()
     with project.config() as config:
-        config["tidemill:queues"]["nightly"] = {"images": {"default": "registry://digest:1.0.0"}}
+        config["tidemill:queues"]["nightly"] = {
+            "images": {"default": "registry://digest:1.0.0"},
+            "machines": {"families": ["n2"]},
+            "capacity": [{"market": "on_demand", "max_cpus": 32, "reservation": "spare"}],
+        }
         config["tidemill:allow"] = ["purge"]
     project.up().ok()
     with project.config() as config:
