@@ -5,7 +5,9 @@ A release of Tidemill must not change this: each change is an infrastructure upd
 
 from __future__ import annotations
 
+import ast
 import base64
+import re
 import shlex
 from collections.abc import Mapping
 from email.mime.multipart import MIMEMultipart
@@ -33,15 +35,32 @@ AGENT_SETTINGS = {
 _HOST = Path(__file__).with_name("host.py")
 _DISKS = Path(__file__).with_name("local_disks.sh")
 _PROGRAM = "/opt/tidemill/host.py"
+_USER = "tidemill-host"
 _UNIT = f"""\
 [Unit]
 Description=Tidemill: workers and Spot notices for containers
 [Service]
-ExecStart=/usr/bin/python3 {_PROGRAM} serve
+User={_USER}
+StateDirectory=tidemill/worker
+UMask=0022
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+{{fetch}}ExecStart=/usr/bin/python3 {_PROGRAM} serve{{pointer}}
+TimeoutStartSec=300
 Restart=always
 RestartSec=2
 [Install]
 WantedBy=multi-user.target
+"""
+"""It takes lines from containers, so it has no rights: a user of its own, who may write into the folder that systemd
+gives it (`WORKER`), and nowhere else. `systemctl start` waits for what comes before its main program.
+
+Source: https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html (StateDirectory=, ProtectSystem=)
 """
 _NO_METADATA = """\
 [Slice]
@@ -89,16 +108,29 @@ def _local_disks(local: bool) -> list[str]:
 
 def _host(pointer: str | None) -> list[str]:
     """`host.py` as a service, and the launcher before the first container starts."""
-    lines = [
+    fetch = f"ExecStartPre=/usr/bin/python3 {_PROGRAM} fetch {pointer}\n" if pointer else ""
+    unit = _UNIT.format(fetch=fetch, pointer=f" {pointer}" if pointer else "")
+    start = "systemctl enable --now tidemill-host.service"
+    return [
         f"install -d -m 755 {WORKER} {_PROGRAM.rpartition('/')[0]} /etc/systemd/system/ecstasks.slice.d",
-        _file(_PROGRAM, _HOST.read_text()),
-        _file("/etc/systemd/system/tidemill-host.service", _UNIT),
+        f"useradd --system --no-create-home --shell /sbin/nologin {_USER}",
+        _file(_PROGRAM, _bare(_HOST.read_text())),
+        _file("/etc/systemd/system/tidemill-host.service", unit),
         _file("/etc/systemd/system/ecstasks.slice.d/tidemill.conf", _NO_METADATA),
         "systemctl daemon-reload",
+        f"{start} || {_GIVE_UP}" if pointer else start,
     ]
-    if pointer:
-        lines.append(f"/usr/bin/python3 {_PROGRAM} fetch {shlex.quote(pointer)} || {_GIVE_UP}")
-    return [*lines, "systemctl enable --now tidemill-host.service"]
+
+
+def _bare(program: str) -> str:
+    """A program without docstrings, comments and empty lines, and indented by tabs: user data has no room for more."""
+    lines = program.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            for number in range(node.lineno - 1, node.end_lineno or 0):
+                lines[number] = ""
+    kept = (line for line in lines if line.strip() and not line.lstrip().startswith("# "))
+    return "".join(re.sub(r"^(    )+", lambda found: "\t" * (len(found[0]) // 4), line) for line in kept)
 
 
 def _file(path: str, content: str) -> str:

@@ -51,8 +51,8 @@ CHECKS = (
         "A machine comes, brings the worker and runs an item",
         "tidemill submit --queue $QUEUE --items items.txt -- true && tidemill wait NAME; tidemill status NAME --links",
         "both items succeed within 30 minutes, at their first attempt; a browser opens all four addresses.",
-        "AWS: through Session Manager, `systemctl is-active tidemill-host`, `ls /var/lib/tidemill/worker` and "
-        "/var/log/cloud-init-output.log say how far components/aws/host.py came. "
+        "AWS: through Session Manager, `systemctl is-active tidemill-host`, `ls -l /var/lib/tidemill/worker` and "
+        "`journalctl -u tidemill-host` say how far components/aws/host.py came, and why it refused an image. "
         "GCP: `gcloud compute instances get-serial-port-output` shows run.sh. "
         "Addresses: tidemill/backends/links.py.",
         probes.items_run,

@@ -400,8 +400,8 @@ def test_another_worker_changes_nothing_of_the_machines():
 def test_the_host_script_is_small_old_and_plain():
     """EC2 takes 16 KiB of user data, to which Batch adds; the machine's Python is 3.9."""
     mounts = {f"m{n}": Mount(s3=f"s3://bucket-{n}/{'p' * 60}/", path=f"/mnt/{n}") for n in range(10)}
-    data = base64.b64decode(user_data(mounts, "s3://store/machines/cpu/worker"))
-    assert len(data) < 14_000
+    data = base64.b64decode(user_data(mounts, "s3://store/machines/cpu/worker", local=True))
+    assert len(data) < 15_000
     host = data.decode("ascii").partition("cat > /opt/tidemill/host.py <<'EOF'\n")[2].partition("\nEOF\n")[0]
     nodes = list(ast.walk(ast.parse(host, feature_version=(3, 9))))
     imported = {name.name.partition(".")[0] for each in nodes if isinstance(each, ast.Import) for name in each.names}
@@ -411,8 +411,9 @@ def test_the_host_script_is_small_old_and_plain():
 
 def test_a_machine_without_its_worker_takes_no_job():
     text = script({}, "s3://store/machines/cpu/worker")
-    assert "host.py fetch s3://store/machines/cpu/worker || shutdown -h now\n" in text
-    assert "fetch" not in script({}).rpartition("EOF\n")[2]
+    assert "\nsystemctl enable --now tidemill-host.service || shutdown -h now\n" in text
+    assert "ExecStartPre=" not in script({})
+    assert "shutdown -h" not in script({})
 
 
 def test_a_placement_group_is_made_only_if_asked_for():

@@ -43,7 +43,7 @@ ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alterna
 DOUBLED = (
     "mount", "umount", "mount.nfs", "mount.nfs4", "mount.efs", "mount-s3", "mkfs", "mkfs.xfs", "mkfs.ext4", "swapon",
     "yum", "dnf", "rpm", "systemctl", "service", "shutdown", "poweroff", "reboot", "sysctl", "modprobe", "iptables",
-    "docker", "amazon-linux-extras", "cloud-init-per", "mdadm",
+    "docker", "useradd", "amazon-linux-extras", "cloud-init-per", "mdadm",
 )  # fmt: skip
 DOUBLE = """#!/bin/sh
 # Stands for a command that would change this machine, or that it does not have: notes the call, changes nothing.
@@ -278,15 +278,16 @@ class Machine:
         return started
 
     def _start_units(self) -> None:
-        """Start the services that user data has started, each one once."""
+        """Start the services that user data has started, each one once, with what comes before its main program."""
         noted = self.root / "var/log/localcloud-commands.log"
         lines = noted.read_text().splitlines() if noted.is_file() else []
         for name in re.findall(r"^systemctl enable --now (\S+)$", "\n".join(lines), re.MULTILINE):
             unit = (self.root / "etc/systemd/system" / name).read_text()
-            command = re.findall(r"^ExecStart=(.+)$", unit, re.MULTILINE)[0]
-            _, problem = self._start(shlex.split(command), f"{name}.log")
-            if problem:
-                log.warning("%s of %s did not start: %s", name, self.id, problem)
+            for stage, command in re.findall(r"^(ExecStart(?:Pre)?)=(.+)$", unit, re.MULTILINE):
+                process, problem = self._start(shlex.split(command), f"{name}.log")
+                if problem or (stage == "ExecStartPre" and process.wait(USER_DATA_SECONDS)):
+                    log.warning("%s of %s did not start: %s", name, self.id, problem or stage)
+                    break
 
     def _await_description(self) -> None:
         """Wait for the host service to describe the machine, for which a real agent's start leaves it seconds."""
