@@ -47,7 +47,8 @@ class WorkerExit(IntEnum):
     used; no job ends a worker there."""
     BROKEN = 73
     """The worker failed on an item in a way that nothing foresaw, and gave its chunk up. Retry: after a few times the
-    item is recorded as failed. No rule of a queue needs to know it."""
+    item is recorded as failed. Or a process does not end, and this machine is not fit for more: its item is recorded.
+    No rule of a queue needs to know it."""
 
 
 class _Model(BaseModel):

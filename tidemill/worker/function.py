@@ -52,7 +52,7 @@ class FunctionRunner:
         self._stop = tasks[0].stop
         waiting = deque(_Try(task, 1) for task in tasks)
         later: list[tuple[float, _Try]] = []
-        while (waiting or later) and not self._stop.raised:
+        while (waiting or later) and not (self._stop.raised or self._stop.leaving):
             now = time.monotonic()
             due = [entry for entry in later if entry[0] <= now]
             later = [entry for entry in later if entry[0] > now]

@@ -165,6 +165,8 @@ class HeldChunks:
     def tick(self) -> None:
         """Periodic work: chunks that cannot continue go; the others are extended and written."""
         now = time.monotonic()
+        if self._stop.leaving:
+            self._source.end()
         if any(chunk.job.spec.state and chunk.batches for chunk in self) and not self._lasts(AGE_SECONDS):
             self._stop.set(StopReason.AGE, AGE_SECONDS)
         for chunk in self:
@@ -186,7 +188,7 @@ class HeldChunks:
 
     def _drop_if_ended(self, chunk: ChunkRun) -> None:
         """Drop a chunk that nothing runs of: its job is cancelled, an item broke the worker, or the machine ends
-        too soon."""
+        too soon or is not fit for more."""
         if chunk.job.stop.cancelled:
             chunk.end("cancelled")
             chunk.leases.ack()
@@ -197,7 +199,7 @@ class HeldChunks:
         elif chunk.broken:
             self.any_broken = True
             self.give_back(chunk, "broke")
-        elif chunk.pending and not self.outlasts(chunk.job):
+        elif self._stop.leaving or (chunk.pending and not self.outlasts(chunk.job)):
             self.give_back(chunk, "released")
         else:
             return

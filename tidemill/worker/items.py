@@ -131,6 +131,8 @@ class Items:
     def start(self) -> None:
         """Fill the slots with items of the oldest chunk first, so that small items do not overtake a large one
         forever."""
+        if self._stop.leaving:
+            return
         left: int | None = None
         for chunk in self._held:
             if any(one.runs_alone for one in self._held):

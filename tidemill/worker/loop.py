@@ -110,6 +110,9 @@ class Worker:
             self._items.close()
             told = held.leave()
             self._source.close()
+        if self._stop.leaving and not self._stop.raised:
+            # Machines that serve many jobs power off; elsewhere the code says that this worker is to blame.
+            return WorkerExit.RECLAIMED if self._source.many_jobs else WorkerExit.BROKEN
         if done:
             if not told and not self._source.many_jobs:
                 # The next container finds the chunk done, and tells.

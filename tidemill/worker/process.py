@@ -38,6 +38,8 @@ class Ended(NamedTuple):
     """Whether it left processes behind, which may still hold the slot's pipes."""
     gpu: GpuUse | None = None
     """What it used of GPUs, where it was given some."""
+    final: bool = False
+    """Whether another attempt is useless."""
 
 
 class Pipes:
@@ -121,13 +123,14 @@ def run_program(
         verdict.error if verdict else "",
         reaped.left_something,
         gpu,
+        verdict is not None and verdict.final,
     )
 
 
 def _follow(supervisor: Supervisor, output: ItemOutput, pipes: Pipes, stop: Stop) -> None:
-    """Until the program has exited; it is not reaped yet, so that its process id stays its own."""
+    """Until the program has exited, or is given up; it is not reaped yet, so that its process id stays its own."""
     exit_ = supervisor.exit_
-    while True:
+    while supervisor.patience > 0:
         supervisor.check(stop)
         ready = pipes.wait(supervisor.pause(), exit_)
         for descriptor in ready:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -14,19 +15,25 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from tidemill.descriptor import WorkerExit
 from tidemill.worker.gpus import GpuWatch
+from tidemill.worker.output import log_event
 from tidemill.worker.stop import Stop
-from tidemill.worker.usage import ProcessTable, UsageMeter, adopted_children, environment_of, oom_kills
+from tidemill.worker.usage import ProcessTable, UsageMeter, adopted_children, environment_of, oom_kills, why_stuck
 
 GRACE_SECONDS = 10.0
 """Seconds between SIGTERM and SIGKILL."""
+STUCK_SECONDS = 60.0
+"""Seconds after SIGKILL until a process is given up: it runs as another user, or sleeps in the kernel for good, as
+after an error of a GPU or when a file server is gone."""
+_LOOK_SECONDS = 0.05
 
 
 class Programs:
     """Starts programs and reaps them; shared by the slots of a worker. `stop` ends every run."""
 
-    def __init__(self, stop: Stop) -> None:
-        self.stop = stop
+    def __init__(self, stop: Stop, stuck_seconds: float = STUCK_SECONDS) -> None:
+        self.stop, self.stuck_seconds = stop, stuck_seconds
         self.table = ProcessTable()
         self._leaders: dict[int, bytes] = {}
         """Programs that run, each with what marks its environment."""
@@ -109,21 +116,28 @@ class Programs:
             raise subprocess.CalledProcessError(child.returncode, list(command))
         return said.decode("utf-8", "replace")
 
-    def reap(self, child: subprocess.Popen[bytes], consumption: UsageMeter) -> Reaped:
-        """Take a program in that has ended or was killed, with everything that it started."""
+    def reap(self, child: subprocess.Popen[bytes], consumption: UsageMeter, patience: float) -> Reaped:
+        """Take a program in that has ended or was killed, with everything that it started. One that SIGKILL does not
+        end within seconds of `patience` is given up, and the worker leaves."""
         # Before it is reaped its number cannot be another's, and once it has exited, what it left is a child of ours.
         has_exited = exited(child.pid)
         with self._starting:
             orphans = self._orphans()
         left = consumption.sample(fresh=True) if orphans else []
         signal_group(child.pid, signal.SIGKILL)
-        _, status, used = os.wait4(child.pid, 0)
+        ended = _wait(child.pid, patience)
+        if ended is None:
+            # It stays one of ours, so that no search takes it for an orphan.
+            child.returncode = -signal.SIGKILL
+            self._give_up(child.pid)
+            return Reaped(child.returncode, 0.0, consumption.peak_mib(), True, stuck=True)
+        status, used = ended
         child.returncode = os.waitstatus_to_exitcode(status)
         cpu = used.ru_utime + used.ru_stime
         for process in left:
             if process.pid != child.pid:
                 cpu += process.cpu_seconds
-                _kill_and_reap(process.pid)
+                self._end_left(process.pid)
         found = self._end_orphans(child.pid, look=bool(orphans) or not has_exited)
         return Reaped(child.returncode, cpu, consumption.peak_mib(used), found or len(left) > 1)
 
@@ -149,10 +163,32 @@ class Programs:
                     break
                 seen.update(left)
                 for pid in left:
-                    _kill_and_reap(pid)
+                    self._end_left(pid)
             if self._owners:
                 self._owners = {pid: self._owners[pid] for pid in self._owners.keys() & self._orphans()}
             return bool(seen)
+
+    def _end_left(self, pid: int) -> None:
+        """End a process that a program has left behind."""
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            # It runs as another user (sudo): it is ended with the container.
+            _wait(pid, 0)
+            return
+        if _wait(pid, 0 if self.stop.leaving else self.stuck_seconds) is None and not self.stop.leaving:
+            self._give_up(pid)
+
+    def _give_up(self, pid: int) -> None:
+        """The worker leaves without a process that cannot be ended; its container or its machine goes with it."""
+        self.stop.leave()
+        said = (
+            f"process {pid} of an item was sent SIGKILL and does not end: {why_stuck(pid)}. "
+            "This worker starts nothing more, and leaves when its other items have ended."
+        )
+        log_event("worker_error", said, "error", code=int(WorkerExit.BROKEN))
 
     def _is_left(self, pid: int, mark: bytes) -> bool:
         """Whether an orphan belongs to no running program."""
@@ -177,6 +213,8 @@ class Reaped(NamedTuple):
     peak_memory_mib: float
     left_something: bool
     """Whether it left processes behind, which may have held its pipes."""
+    stuck: bool = False
+    """Whether it is still there: SIGKILL does not end it."""
 
 
 @cache
@@ -203,14 +241,18 @@ def exited(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _kill_and_reap(pid: int) -> None:
-    wait_for_it = 0
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    except PermissionError:
-        # It runs as another user (sudo): it is ended with the container.
-        wait_for_it = os.WNOHANG
-    with suppress(ChildProcessError):
-        os.waitpid(pid, wait_for_it)
+def _wait(pid: int, seconds: float) -> tuple[int, resource.struct_rusage] | None:
+    """Reap a child that ends within some seconds; None for one that does not. One that is not there, or not ours, has
+    ended."""
+    deadline, pause = time.monotonic() + seconds, 0.0005
+    while True:
+        try:
+            found, status, used = os.wait4(pid, os.WNOHANG)
+        except ChildProcessError:
+            return 0, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if found:
+            return status, used
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(pause)
+        pause = min(2 * pause, _LOOK_SECONDS)

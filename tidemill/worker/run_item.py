@@ -128,7 +128,8 @@ class CommandRunner:
         for attempt in range(task.attempt, task.spec.attempts + 1):
             output.begin(attempt)
             blank = Outcome(index=task.item.index, uri=task.item.uri, status="failed", attempts=attempt)
-            tried = None if task.stop.raised else self._attempt(task, slot, output, blank, state)
+            stops = task.stop.raised or task.stop.leaving
+            tried = None if stops else self._attempt(task, slot, output, blank, state)
             if tried is None or (task.stop.raised and tried.outcome.status == "failed"):
                 return None
             if tried.final:
@@ -152,7 +153,9 @@ class CommandRunner:
                 return None
             _measure(outcome, ended)
             if ended.reason is not None:
-                return _Tried(_failed(outcome, ended.reason, _error(ended, output)), ended.reason in _NOT_AGAIN)
+                return _Tried(
+                    _failed(outcome, ended.reason, _error(ended, output)), ended.final or ended.reason in _NOT_AGAIN
+                )
             outputs = self._staging.look(results, task.prefix(blank.attempts))
             if state is not None or not task.overlaps:
                 with task.waits.sending():

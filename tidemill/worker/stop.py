@@ -44,6 +44,16 @@ class Stop:
         """`time.monotonic` when it was raised."""
         self._left: float | None = None
         self._at_risk = False
+        self._leaving = False
+
+    @property
+    def leaving(self) -> bool:
+        """Whether nothing more is to start, because this machine is not fit for it. What runs may end."""
+        return self._leaving
+
+    def leave(self) -> None:
+        """Have the worker leave once what runs has ended. The flag is not raised for that."""
+        self._leaving = True
 
     @property
     def at_risk(self) -> bool:
@@ -94,6 +104,10 @@ class JobStop(Stop):
     @property
     def at_risk(self) -> bool:
         return self._worker.at_risk
+
+    @property
+    def leaving(self) -> bool:
+        return self._worker.leaving
 
     @property
     def ends_at(self) -> float:

@@ -68,7 +68,7 @@ class Supervisor:
         self._samples = [since + seconds for seconds in (*GLANCES, SAMPLE_SECONDS)]
         self._reason: str | None = None
         self._error = ""
-        self._kill_at = math.inf
+        self._kill_at = self._killed_at = math.inf
         self._window: Window | None = None
 
     def begin(self) -> None:
@@ -99,6 +99,7 @@ class Supervisor:
             if self._reason == "stopped" and self.limits.left is not None:
                 self._kill_at = now + self.limits.left()
             if now >= self._kill_at:
+                self._killed_at = min(self._killed_at, now)
                 signal_group(self._child.pid, signal.SIGKILL)
         elif stop.raised:
             self._give_up("stopped", self.limits.stop_signal)
@@ -108,6 +109,11 @@ class Supervisor:
 
     def exited(self) -> bool:
         return exited(self._child.pid)
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the process is still waited for, from its first SIGKILL."""
+        return min(self._killed_at - time.monotonic(), 0.0) + self._programs.stuck_seconds
 
     def left_alone(self, stop: Stop) -> bool:
         """Whether what the process has started may still be saving, although it has ended itself: only after it was
@@ -127,7 +133,7 @@ class Supervisor:
     def reap(self) -> Reaped:
         self.gpu_use()
         try:
-            return self._programs.reap(self._child, self.meter)
+            return self._programs.reap(self._child, self.meter, max(0.0, self.patience))
         finally:
             if self.exit_ is not None:
                 os.close(self.exit_)
@@ -137,7 +143,11 @@ class Supervisor:
         """Why the process failed; None for exit code 0."""
         code = reaped.exit_code
         if self._reason == "timeout":
-            return Verdict("timeout", timed_out(self.limits, reaped.peak_memory_mib), code)
+            self._error = timed_out(self.limits, reaped.peak_memory_mib)
+        if reaped.stuck:
+            # Another attempt would be lost on this machine, and may cost the next one, too.
+            said = f"{self._error or 'killed'}; SIGKILL did not end it"
+            return Verdict(self._reason or "signal", said, code, final=True)
         if self._reason:
             return Verdict(self._reason, self._error, code)
         if code == -signal.SIGKILL and self._programs.killed_by_kernel():

@@ -202,6 +202,19 @@ def environment_of(pid: int) -> bytes:
         return b""
 
 
+def why_stuck(pid: int) -> str:
+    """Why SIGKILL does not end a process."""
+    try:
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0].decode()
+    except PermissionError:
+        return "it runs as another user"
+    except (OSError, IndexError):
+        return "its state cannot be read"
+    return "it sleeps in the kernel, as after an error of a device" if state == "D" else f"its state is {state}"
+
+
 def prefer_at_oom(pid: int) -> None:
     """Let the kernel take a program rather than the worker when the container is out of memory."""
     try:
