@@ -14,7 +14,7 @@ import numpy
 import pytest
 
 from tests.unit.client_fakes import outcome, pipeline, uris
-from tidemill.client import deliveries, values
+from tidemill.client import deliveries, mapping, values
 from tidemill.client.shipped import shipped
 from tidemill.client.values import decode_value
 from tidemill.errors import CallerError, DamagedError, ItemFailedError, JobEndedError
@@ -122,6 +122,22 @@ def test_a_job_with_a_name_outlives_its_reader_and_the_same_call_reads_on(patch_
     first = world.job.id
     assert list(world.map(4, name="again")) == [0, 10, 20, 30]
     assert world.job.id == first
+
+
+@pytest.mark.parametrize("leave", ["close", "with", "drop", "exit"])
+def test_a_reader_that_stops_before_the_first_value_cancels_it_too(patch_time, leave):
+    world = World(patch_time)
+    mapped = world.map(4)
+    if leave == "close":
+        mapped.close()
+    elif leave == "with":
+        with pytest.raises(KeyboardInterrupt), mapped:
+            raise KeyboardInterrupt
+    elif leave == "exit":
+        mapping._close_all()
+    del mapped
+    gc.collect()
+    assert world.job.cancelled
 
 
 def test_a_reader_that_stops_cancels_a_job_without_a_name(patch_time):

@@ -92,6 +92,8 @@ class Mapped(Iterator[Any]):
     def __init__(self, job: Job, values: Iterator[Any], *, named: bool) -> None:
         self.job = job
         self._values = _ending(job, values, named)
+        # A generator that is closed before it has begun would not end the job.
+        next(self._values)
         _open.add(self)
 
     def __next__(self) -> Any:
@@ -129,8 +131,10 @@ getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 
 def _ending(job: Job, values: Iterator[Any], named: bool) -> Generator[Any]:
+    """The values, after a first yield that only begins it."""
     complete = False
     try:
+        yield
         yield from values
         complete = True
     except JobEndedError:
