@@ -6,8 +6,11 @@ import errno
 import json
 import mmap
 import os
+import shutil
 import socket
 import sys
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -27,12 +30,15 @@ from tidemill.state import (
     SupersededError,
     WatchedState,
     choose,
+    mapped_files,
     open_files,
     restore,
     scan,
     without_progress,
 )
 from tidemill.state.choose import no_progress_words
+from tidemill.state.hold import held
+from tidemill.state.mark import TICK_NS, Mark
 from tidemill.state.save import ChangedError
 from tidemill.state.scan import Scan
 from tidemill.state.settle import Settle
@@ -240,6 +246,66 @@ class TestSnapshots:
         assert [one.seq for one in Snapshots(store, JOB, 0).recent()] == [2, 1]
 
 
+DAY = 86_400.0
+
+
+class Expiring:
+    """A store that deletes what was written more than some days ago, on a clock that a test turns."""
+
+    def __init__(self, folder: Path, days: float, patch_time: Any) -> None:
+        self.store, self.now = Store.open(folder.as_uri()), 1e9
+        self._folder, self._days, self._stamped = folder, days, set[tuple[Path, int]]()
+        patch_time(time=lambda: self.now)
+
+    def pass_days(self, days: float) -> None:
+        """What was written until now has today's date; what is too old then goes."""
+        self._stamp()
+        self.now += days * DAY
+        for path in list(self._folder.rglob("*")):
+            if path.is_file() and self.now - path.stat().st_mtime > self._days * DAY:
+                path.unlink()
+
+    def _stamp(self) -> None:
+        for path in self._folder.rglob("*"):
+            if path.is_file() and path.stat().st_mtime > 1.5e9:
+                os.utime(path, (self.now, self.now))
+
+    def attempt(self, folder: Path, name: str) -> Attempt:
+        """The next attempt, on a machine of its own; its program never touches `tokenizer` again."""
+        self._stamp()
+        found = Attempt(self.store, folder, name)
+        if found.restore() is None:
+            (folder / "tokenizer").write_bytes(b"t" * 1000)
+        return found
+
+
+class TestExpiry:
+    @pytest.mark.parametrize(("expire", "lasts"), [(30, 1), (14, 1), (14, 5), (14, 0.3), (30, 20)])
+    def test_nothing_that_an_item_needs_expires(self, tmp_path, patch_time, expire, lasts):
+        """However short or long its attempts are."""
+        world = Expiring(tmp_path / "bucket", expire, patch_time)
+        for n in range(round(70 / lasts)):
+            attempt = world.attempt(tmp_path / f"machine-{n}", f"a{n}")
+            assert content(attempt.folder).keys() >= {"tokenizer"}
+            for hour in range(4):
+                (attempt.folder / "model").write_bytes(b"m" * (n + hour))
+                attempt.save()
+                world.pass_days(lasts / 4)
+
+    def test_a_machine_that_goes_saves_only_what_changed(self, tmp_path, patch_time):
+        world = Expiring(tmp_path / "bucket", 30, patch_time)
+        world.attempt(tmp_path / "a", "a").save(model=b"1")
+        world.pass_days(8)
+        second = world.attempt(tmp_path / "b", "b")
+        there = scan(second.folder)
+        assert second.saver.differs(there)
+        assert not second.saver.differs(there, hurry=True)
+        assert second.saver.changed_bytes(there) == 0
+        (second.folder / "model").write_bytes(b"22")
+        assert second.saver.save(scan(second.folder), lambda: False, hurry=True).bytes == 2
+        assert second.save().bytes == 1000
+
+
 def snapshot(seq: int, kind: str = "snapshot", origin: int | None = None, round_: int = 0) -> Snapshot:
     origin = seq if origin is None else origin
     tree = Tree((TreeFile("x", origin, None, "o"),))
@@ -316,7 +382,7 @@ class TestWatched:
             assert (watched.look(due=False), watched.asked) == ({}, None)
         assert (watched.look(due=False).keys(), watched.asked is not None) == ({"x"}, True)
         watched.taken()
-        assert not watched.asks
+        assert watched.mark.seen() is None
 
     def test_a_mark_that_was_made_again_stays(self, folder):
         watched, mark = WatchedState(folder, 60, 50), folder / ".commit"
@@ -324,7 +390,186 @@ class TestWatched:
         watched.look(due=False)
         os.utime(mark, (1e9, 1e9))
         watched.taken()
-        assert watched.asks
+        assert watched.mark.seen() is not None
+
+
+def a_tick(folder: Path) -> None:
+    """Let the kernel's clock for files go on by more than a tick."""
+    probe = folder.with_name("probe")
+    probe.touch()
+    began = probe.stat().st_mtime_ns
+    while probe.stat().st_mtime_ns <= began + 2 * TICK_NS:
+        time.sleep(0.005)
+        probe.touch()
+
+
+def written(folder: Path, path: str, data: bytes = b"1") -> None:
+    (folder / path).parent.mkdir(exist_ok=True)
+    (folder / path).write_bytes(data)
+
+
+def renamed(folder: Path, old: str, new: str) -> None:
+    (folder / old).rename(folder / new)
+
+
+AFTER: dict[str, Callable[[Path], object]] = {
+    "a new file": lambda folder: written(folder, "new"),
+    "a file written again": lambda folder: written(folder, "model", b"2"),
+    "one that replaces another": lambda folder: (written(folder, "tmp"), renamed(folder, "tmp", "model")),
+    "an old one that replaces another": lambda folder: renamed(folder, "old", "model"),
+    "one with the time of another": lambda folder: shutil.copy2(folder / "old", folder / "model"),
+    "a file that goes": lambda folder: (folder / "old").unlink(),
+    "a file in a folder": lambda folder: written(folder, "sub/new"),
+    "a file in a new folder": lambda folder: written(folder, "sub-2/new"),
+    "a folder renamed": lambda folder: renamed(folder, "sub", "sub-2"),
+}
+
+
+class TestMark:
+    """A mark stands for what was written before it."""
+
+    @pytest.fixture(params=["events", "times alone"])
+    def mark(self, request, folder, monkeypatch) -> Iterator[Mark]:
+        for path in ("model", "old", "sub/x"):
+            written(folder, path)
+        if request.param == "times alone":
+            monkeypatch.setattr(sys.modules[Mark.__module__], "_inotify", lambda: None)
+        mark = Mark(folder)
+        mark._told(scan(folder))
+        yield mark
+        mark.close()
+
+    @staticmethod
+    def stands(mark: Mark, folder: Path, *, rested: bool = False) -> bool:
+        seen = mark.seen()
+        assert seen is not None
+        return mark.stands(seen, scan(folder), rested=rested)
+
+    @pytest.mark.parametrize("how", ["touched", "touched again", "written", "renamed"])
+    def test_it_stands_for_what_was_written_before(self, mark, folder, how):
+        if how == "touched again":
+            (folder / ".commit").touch()
+        written(folder, "model", b"2")
+        if how == "renamed":
+            written(folder, ".new")
+            a_tick(folder)
+            renamed(folder, ".new", ".commit")
+        elif how == "written":
+            written(folder, ".commit", b"epoch 3")
+        else:
+            (folder / ".commit").touch()
+        a_tick(folder)
+        assert self.stands(mark, folder, rested=mark._events is None)
+
+    @pytest.mark.parametrize("what", AFTER)
+    def test_nothing_may_be_newer(self, mark, folder, what):
+        (folder / ".commit").touch()
+        a_tick(folder)
+        AFTER[what](folder)
+        assert not self.stands(mark, folder, rested=True)
+        (folder / ".commit").touch()
+        a_tick(folder)
+        assert self.stands(mark, folder, rested=True)
+
+    @pytest.mark.parametrize("what", AFTER)
+    def test_nor_within_the_same_tick(self, mark, folder, what):
+        """As a program does that writes checkpoints back to back."""
+        (folder / ".commit").touch()
+        AFTER[what](folder)
+        # Times cannot tell that nothing was written: then it stands only for a folder that rests.
+        assert not self.stands(mark, folder, rested=mark._events is not None)
+
+    def test_our_own_links_change_nothing(self, mark, folder):
+        (folder / ".commit").touch()
+        a_tick(folder)
+        with held(folder, ["model", "sub/x"], mark.linked):
+            a_tick(folder)
+        assert self.stands(mark, folder, rested=True)
+        assert (folder / "model").stat().st_ctime_ns > (folder / ".commit").stat().st_mtime_ns + TICK_NS
+
+    def test_what_the_kernel_has_forgotten_is_not_known(self, folder):
+        mark = Mark(folder)
+        (folder / ".commit").touch()
+        written(folder, "model")
+        (folder / ".commit").touch()
+        mark._happened(-1, 0x4000, "")
+        assert mark._order == "unknown"
+        mark._read()
+        assert mark._order == "marked"
+        mark._happened(-1, 0x4000, "")
+        assert mark._told(scan(folder)) == "unknown"
+        mark.close()
+
+    def test_only_the_mark_that_was_seen_is_removed(self, mark, folder):
+        (folder / ".commit").touch()
+        seen = mark.seen()
+        assert seen is not None
+        a_tick(folder)
+        (folder / ".commit").touch()
+        mark.remove(seen)
+        assert mark.seen() != seen
+        again = mark.seen()
+        assert again is not None
+        mark.remove(again)
+        assert mark.seen() is None
+
+
+class TestCommit:
+    """Saves of a program that makes marks."""
+
+    def test_what_it_writes_while_files_are_held_ends_the_save(self, store, folder, monkeypatch):
+        """In the tick in which the file was written, so that neither its size nor its time tells."""
+        attempt, watched = Attempt(store, folder, "a"), WatchedState(folder, 60, 50)
+        written(folder, "model", b"1")
+        (folder / ".commit").touch()
+        there = watched.look(due=False)
+        assert watched.asked
+        link = os.link
+
+        def meanwhile(source: Any, target: Any) -> None:
+            link(source, target)
+            before = os.stat(folder / "model")
+            written(folder, "model", b"2")
+            os.utime(folder / "model", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+        monkeypatch.setattr(os, "link", meanwhile)
+        with pytest.raises(ChangedError):
+            attempt.saver.save(there, lambda: False, watched=watched)
+        watched.close()
+
+    def test_a_mapping_is_sent_although_its_time_stays(self, store, folder):
+        attempt = Attempt(store, folder, "a")
+        attempt.save(index=b"1")
+        at = (folder / "index").stat().st_mtime_ns
+        with (folder / "index").open("r+b") as opened, mmap.mmap(opened.fileno(), 1) as mapped:
+            mapped[0:1] = b"2"
+            os.utime(folder / "index", ns=(at, at))
+            assert not attempt.saver.differs(scan(folder))
+            attempt.saver.mapped(mapped_files(folder))
+            assert attempt.saver.differs(scan(folder))
+            saved = attempt.save()
+            assert store.get(saved.tree.files[0].object) == b"2"
+            assert attempt.saver.differs(scan(folder))
+        attempt.saver.mapped(mapped_files(folder))
+        attempt.save()
+        assert not attempt.saver.differs(scan(folder))
+
+    @pytest.mark.parametrize(
+        ("mark", "killed", "whole"),
+        [("before", False, True), ("before", True, True), ("after", False, True), ("between", False, False)],
+    )
+    def test_what_a_program_leaves_is_whole_up_to_its_mark(self, folder, mark, killed, whole):
+        watched = WatchedState(folder, 60, 50)
+        for path in ("model", "optimizer"):
+            written(folder, path)
+            if mark == "between" and path == "model":
+                (folder / ".commit").touch()
+        if mark != "between":
+            (folder / ".commit").touch()
+        if mark == "after":
+            a_tick(folder)
+        assert watched.whole(scan(folder), by_itself=not killed, succeeded=False) == whole
+        watched.close()
 
 
 class TestSettle:

@@ -5,16 +5,27 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.mutants import state_mirror, state_no_fence, state_no_guard, state_short_grace, state_single_scan
+from tests.mutants import (
+    state_mark_alone,
+    state_mirror,
+    state_no_fence,
+    state_no_guard,
+    state_restored_is_new,
+    state_short_grace,
+    state_single_scan,
+)
+from tests.unit.test_state import Expiring
+from tidemill.errors import DamagedError
 from tidemill.job import StateSettings
 from tidemill.state import Saver, Snapshots, SupersededError, WatchedState, scan
+from tidemill.state.mark import Mark
 from tidemill.store import Store
 from tidemill.worker import item_state
 from tidemill.worker.faults import ItemError
@@ -31,7 +42,10 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name in (
         (WatchedState, "_rests"),
         (ItemState, "limits"),
+        (Mark, "stands"),
+        (Mark, "still"),
         (Saver, "_taken"),
+        (Saver, "restored"),
         (Snapshots, "_settle"),
         (item_state, "without_progress"),
     ):
@@ -84,6 +98,45 @@ def test_a_file_that_is_being_written_is_not_saved(store, tmp_path, request, mut
         file.write(b"whole")
     look(60.0, seen)
     assert found == seen
+
+
+@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (state_mark_alone, True)])
+def test_a_mark_keeps_two_checkpoints_apart(store, tmp_path, request, mutant, mixed):
+    """A program marks its second checkpoint, and begins the third one at once."""
+    if mutant:
+        mutant.apply()
+    state = request.getfixturevalue("running")
+
+    def checkpoint(n: int) -> None:
+        for name in ("model", "optimizer"):
+            (state.folder / name).write_bytes(b"%d" % n)
+        (state.folder / ".commit").touch()
+
+    def until(done: Callable[[], object]) -> None:
+        end = time.monotonic() + 60
+        while not done() and time.monotonic() < end:
+            time.sleep(0.02)
+
+    checkpoint(1)
+    until(lambda: not (state.folder / ".commit").exists())
+    checkpoint(2)
+    (state.folder / "model").write_bytes(b"3")
+    until(lambda: state._watched.mark.newer == "model" or newest(store)["model"] == b"3")
+    saved = newest(store)
+    assert (saved["model"] != saved["optimizer"]) == mixed
+
+
+@pytest.mark.parametrize(("mutant", "lost"), [(None, False), (state_restored_is_new, True)])
+def test_a_file_that_never_changes_outlives_short_attempts(tmp_path, patch_time, mutant, lost):
+    if mutant:
+        mutant.apply()
+    world, day = Expiring(tmp_path / "bucket", 14, patch_time), 0
+    with suppress(DamagedError):
+        while day < 40:
+            world.attempt(tmp_path / f"{day}", f"a{day}").save(model=b"%d" % day)
+            world.pass_days(1)
+            day += 1
+    assert (day < 40) == lost
 
 
 class Passing(threading.Event):

@@ -6,7 +6,7 @@ Nothing here knows of workers or clients: a folder, a store, and which snapshot 
 from tidemill.state.choose import NO_PROGRESS, choose, without_progress
 from tidemill.state.restore import restore
 from tidemill.state.save import Saver
-from tidemill.state.scan import COMMIT, Scan, StateError, open_files, scan
+from tidemill.state.scan import COMMIT, Scan, StateError, mapped_files, open_files, scan
 from tidemill.state.snapshots import Snapshot, Snapshots, SupersededError
 from tidemill.state.watched import WatchedState
 
@@ -21,6 +21,7 @@ __all__ = [
     "SupersededError",
     "WatchedState",
     "choose",
+    "mapped_files",
     "open_files",
     "restore",
     "scan",

@@ -10,13 +10,16 @@ from pathlib import Path
 
 
 @contextmanager
-def held(folder: Path, paths: Iterable[str]) -> Iterator[Callable[[str], Path]]:
+def held(
+    folder: Path, paths: Iterable[str], unlinked: Callable[[Iterable[str]], None] = lambda paths: None
+) -> Iterator[Callable[[str], Path]]:
     """Link files into a folder next to theirs. A program that replaces or removes one leaves the link as it was; one
     that writes into the file changes both.
 
     Args:
         folder: The state folder.
         paths: Files in it.
+        unlinked: Told at the end which of them were linked.
 
     Yields:
         Where the bytes of a path are: its link, or the file itself where it cannot be linked.
@@ -36,3 +39,4 @@ def held(folder: Path, paths: Iterable[str]) -> Iterator[Callable[[str], Path]]:
         yield lambda path: links.get(path, folder / path)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        unlinked(links)

@@ -1,8 +1,8 @@
 """Save a state folder: send the files that changed, then commit the list of all of them.
 
 Names of objects are used again, so that garbage is bounded without a delete: an attempt overwrites its own objects that
-neither of the last two snapshots lists. Files that lie in the store for a week are sent again, because objects expire
-by their age.
+neither of the last two snapshots lists. Objects expire by their age, so files whose objects are a week old are sent
+again, whichever attempt sent them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tidemill.errors import FileChangedError, shown
 from tidemill.state.hold import held
 from tidemill.state.scan import Scan, Seen, StateError, scan, seen
 from tidemill.state.snapshots import Snapshot, Snapshots
+from tidemill.state.watched import WatchedState
 from tidemill.tree import Tree, TreeFile, in_order, store_file
 
 SIDE_BY_SIDE = 2
@@ -41,7 +42,9 @@ class Saver:
         self._known: dict[str, tuple[Seen, TreeFile]] = {}
         """By path: the file as it was when it was sent or restored, and its object."""
         self._sent_at: dict[str, float] = {}
-        """By object: when we sent it, on the clock of `time.monotonic`."""
+        """By object: when it was written, in seconds since the epoch; what is not here may be about to expire."""
+        self._mapped, self._mapped_now = set[str](), set[str]()
+        """Files that have been mapped to be written since the last snapshot, and those that still are."""
         self._recent: list[Tree] = []
         """Files of our last two snapshots."""
         self._bytes, self._seconds = 0, 0.0
@@ -52,12 +55,17 @@ class Saver:
         """Bytes per second of the uploads so far."""
         return self._bytes / self._seconds if self._bytes >= _MEASURABLE and self._seconds else ASSUMED_RATE
 
-    def restored(self, snapshot: Snapshot | None) -> None:
-        """Note that the folder holds the files of a snapshot, as it is now."""
+    def restored(self, snapshot: Snapshot | None) -> bool:
+        """Note that the folder holds the files of a snapshot, as it is now. Returns whether any of them has to be sent:
+        it is of another job, or would expire."""
         there = scan(self._folder)
         files = snapshot.tree.files if snapshot else ()
         self._known = {file.path: (there[file.path], file) for file in files if file.path in there}
-        self._sent_at = dict.fromkeys((file.object for file in files), time.monotonic())
+        # The attempts that sent them, at most as many as there are files; each has few objects.
+        folders = {file.object.rpartition("/")[0] for file in files}
+        self._sent_at = {e.name: e.modified for folder in folders for e in self._snapshots.store.entries(folder)}
+        self._mapped, self._mapped_now = set(), set()
+        return self.differs(there)
 
     def kept(self, snapshot: Snapshot, there: Scan) -> set[str]:
         """Files of a folder that are those of a snapshot already, by what we know of them."""
@@ -65,43 +73,63 @@ class Saver:
         known = self._known.items()
         return {path for path, (seen, file) in known if there.get(path) == seen and files.get(path) == file}
 
-    def changed(self, there: Scan) -> set[str]:
-        """Paths that have to be sent."""
-        old = time.monotonic() - FRESH_SECONDS
+    def mapped(self, paths: Collection[str]) -> None:
+        """Note the files that are mapped to be written now: that changes them, but not always their times."""
+        self._mapped, self._mapped_now = self._mapped | set(paths), set(paths)
+
+    def changed(self, there: Scan, *, hurry: bool = False) -> set[str]:
+        """Paths that have to be sent; in a hurry without those that only would expire."""
+        old = 0.0 if hurry else time.time() - FRESH_SECONDS
         return {
             path
             for path, seen in there.items()
-            if (known := self._known.get(path)) is None or known[0] != seen or self._sent_at[known[1].object] < old
+            if (known := self._known.get(path)) is None
+            or known[0] != seen
+            or path in self._mapped
+            or self._sent_at.get(known[1].object, 0.0) < old
         }
 
-    def differs(self, there: Scan) -> bool:
+    def differs(self, there: Scan, *, hurry: bool = False) -> bool:
         """Whether a folder is not what the last snapshot holds."""
-        return there.keys() != self._known.keys() or bool(self.changed(there))
+        return there.keys() != self._known.keys() or bool(self.changed(there, hurry=hurry))
 
     def changed_bytes(self, there: Scan) -> int:
-        return sum(there[path].size for path in self.changed(there))
+        """Bytes that have to be sent in a hurry."""
+        return sum(there[path].size for path in self.changed(there, hurry=True))
 
-    def save(self, there: Scan, stop: Callable[[], bool], loose: Collection[str] = ()) -> Snapshot:
+    def save(
+        self,
+        there: Scan,
+        stop: Callable[[], bool],
+        loose: Collection[str] = (),
+        *,
+        hurry: bool = False,
+        watched: WatchedState | None = None,
+    ) -> Snapshot:
         """Send what changed and commit the folder as it was scanned.
 
         Args:
             there: The folder, when it was consistent.
             stop: True ends it between two files with `InterruptedError`.
             loose: Files that somebody writes all the time: they are taken as they are.
+            hurry: Whether to leave files as they are in the store that only would expire.
+            watched: Asked once the files are held whether the mark still stands, and told of links.
 
         Raises:
             ChangedError: The folder is not as it was scanned any more.
             SupersededError: A later attempt has begun.
             StoreError: The store did not take it.
         """
-        began = time.monotonic()
-        with held(self._folder, sorted(self.changed(there))) as place:
+        began, at = time.monotonic(), time.time()
+        wanted = sorted(self.changed(there, hurry=hurry))
+        linked = watched.mark.linked if watched else lambda paths: None
+        with held(self._folder, wanted, linked) as place:
             # From here on it does not matter what the program replaces or removes.
             now = scan(self._folder)
-            if not _same(there, now, loose):
+            if not _same(there, now, loose) or (watched and not watched.still()):
                 raise ChangedError("the state changed before it was saved")
             there = {path: kept for path, kept in there.items() if path in now}
-            sent = self._send(there, place, stop, loose)
+            sent = self._send(there, [path for path in wanted if path in now], place, stop, loose)
         self._measure(sent, time.monotonic() - began)
         files = {path: known[1] for path, known in self._known.items() if path in there} | {f.path: f for f in sent}
         tree = Tree(tuple(files.values()))
@@ -110,15 +138,21 @@ class Saver:
         self._recent.append(tree)
         snapshot = self._snapshots.commit(tree, open=tuple(sorted(loose)), **said)
         self._known = {path: (there[path], file) for path, file in files.items()}
-        self._sent_at = {o: self._sent_at.get(o, began) for o in (file.object for file in files.values())}
-        self._sent_at |= {file.object: began for file in sent}
+        objects = {file.object for file in files.values()}
+        self._sent_at = {o: then for o, then in self._sent_at.items() if o in objects} | {f.object: at for f in sent}
+        self._mapped = self._mapped_now
         self._recent = self._recent[-2:]
         return snapshot
 
     def _send(
-        self, there: Scan, place: Callable[[str], Path], stop: Callable[[], bool], loose: Collection[str]
+        self,
+        there: Scan,
+        wanted: Collection[str],
+        place: Callable[[str], Path],
+        stop: Callable[[], bool],
+        loose: Collection[str],
     ) -> list[TreeFile]:
-        """Send the files that changed, from where they are held."""
+        """Send files from where they are held."""
         taken = self._taken()
         names = (name for k in count() if (name := self._name(k)) not in taken)
 
@@ -137,7 +171,7 @@ class Saver:
             except PermissionError as error:
                 raise StateError(f"{shown(path)} in the state folder cannot be read: {error.strerror}") from None
 
-        return list(in_order(self._pool, send, zip(sorted(self.changed(there)), names, strict=False)))
+        return list(in_order(self._pool, send, zip(wanted, names, strict=False)))
 
     def _taken(self) -> set[str]:
         """Objects that must not be overwritten."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,14 @@ COMMIT = ".commit"
 """The file by which a program says that its state is consistent now. It is removed when a snapshot holds that state."""
 MAX_FILES = 100_000
 """Files of a state: a snapshot lists all of them."""
-_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class StateError(Exception):
@@ -67,7 +75,11 @@ def scan(folder: Path) -> Scan:
 
 def _look(entry: os.DirEntry[str], prefix: str, root: str, found: Scan, waiting: list[str]) -> None:
     name = f"{prefix}{entry.name}"
-    if name == COMMIT or entry.name.startswith(PART):
+    if name == COMMIT:
+        with suppress(FileNotFoundError):
+            check_mark(entry.stat(follow_symlinks=False))
+        return
+    if entry.name.startswith(PART):
         return
     if entry.is_dir(follow_symlinks=False):
         waiting.append(f"{name}/")
@@ -80,8 +92,7 @@ def _look(entry: os.DirEntry[str], prefix: str, root: str, found: Scan, waiting:
         # It went while we looked: the next scan differs.
         return
     if not stat.S_ISREG(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise StateError(f"{shown(name)} in the state folder is {kind}, neither a file nor a folder")
+        raise StateError(f"{shown(name)} in the state folder is {_kind(status)}, neither a file nor a folder")
     found[name] = seen(status)
     if len(found) > MAX_FILES:
         raise StateError(f"the state folder holds more than {MAX_FILES} files; pack them, for example with tar")
@@ -95,7 +106,31 @@ def _check_link(entry: os.DirEntry[str], name: str, root: str) -> None:
         raise StateError(f"{shown(name)} in the state folder is a link to a folder")
 
 
-def open_files(folder: Path) -> set[str]:
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """The folders that files of a folder are in, and those above them; the folder itself is the empty one."""
+    found = {""}
+    for folder in paths:
+        while (folder := folder.rpartition("/")[0]) not in found:
+            found.add(folder)
+    return found
+
+
+def check_mark(status: os.stat_result) -> None:
+    """Refuse, with `StateError`, what has the name of the mark and is not a file."""
+    if not stat.S_ISREG(status.st_mode):
+        raise StateError(f"{COMMIT!r} in the state folder is {_kind(status)}, not a file: make it with `touch`")
+
+
+def _kind(status: os.stat_result) -> str:
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+
+
+def mapped_files(folder: Path) -> set[str]:
+    """Those of `open_files` that are mapped: what a program writes there may leave a file's time as it was."""
+    return open_files(folder, mapped_only=True)
+
+
+def open_files(folder: Path, *, mapped_only: bool = False) -> set[str]:
     """Paths in a folder that some process on this machine has open for writing, as far as we may see.
 
     Descriptors (``/proc/<pid>/fd``, ``fdinfo``) and shared writable mappings (``/proc/<pid>/maps``) count:
@@ -106,11 +141,13 @@ def open_files(folder: Path) -> set[str]:
     found: set[str] = set()
     for pid in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if pid.isdigit():
-            found.update(path[len(root) :] for path in _written_by(f"/proc/{pid}") if path.startswith(root))
+            written = _mapped_by(f"/proc/{pid}") if mapped_only else _written_by(f"/proc/{pid}")
+            found.update(path[len(root) :] for path in written if path.startswith(root))
     return found
 
 
 def _written_by(process: str) -> Iterator[str]:
+    yield from _mapped_by(process)
     try:
         descriptors = os.listdir(f"{process}/fd")
     except OSError:
@@ -122,6 +159,9 @@ def _written_by(process: str) -> Iterator[str]:
                 yield path
         except OSError:
             continue
+
+
+def _mapped_by(process: str) -> Iterator[str]:
     try:
         with open(f"{process}/maps", "rb") as maps:
             for line in maps:

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tidemill.state.scan import COMMIT, Scan, Seen, StateError, open_files, scan, seen
-from tidemill.state.settle import Settle
+from tidemill.state.mark import Mark
+from tidemill.state.scan import Scan, Seen, StateError, open_files, scan
+from tidemill.state.settle import SETTLE_SECONDS, Settle
 
 _SCAN_SHARE = 20
 """A look may take this part of the time."""
 
 
 class WatchedState:
-    """Looks at a folder again and again.
+    """Looks at a folder again and again. Close it.
 
     Args:
         folder: The state folder.
@@ -25,10 +26,14 @@ class WatchedState:
     def __init__(self, folder: Path, every: float, max_gib: float) -> None:
         self._folder, self._every, self._max_gib = folder, every, max_gib
         self._settle = Settle(every, time.monotonic())
+        self.mark = Mark(folder)
         self.by_hand = False
         """Whether the program says itself when its state is consistent."""
         self.asked: Seen | None = None
-        """The program's mark, as it was before the last look."""
+        """The program's mark, if it stands for what the last look saw."""
+        self._marked: tuple[Seen | None, Scan | None] = None, None
+        """The mark and the folder at the last look that found them changed, and when that was."""
+        self._marked_at = 0.0
         self.quiet: Scan | None = None
         """The last scan of a quiet folder."""
         self._now: Scan | None = None
@@ -41,21 +46,33 @@ class WatchedState:
         """Seconds until the next look: a snapshot's interval at most, for a machine may have stood still in a look."""
         return max(self._settle.seconds, min(_SCAN_SHARE * self._cost, self._every))
 
-    @property
-    def asks(self) -> bool:
-        """Whether the program says that its state is consistent now."""
-        return self._mark() is not None
-
-    def _mark(self) -> Seen | None:
-        try:
-            return seen((self._folder / COMMIT).stat())
-        except OSError:
-            return None
+    def close(self) -> None:
+        self.mark.close()
 
     def taken(self) -> None:
         """A snapshot holds what the last look saw. What the program has marked since then is another state."""
-        if self._mark() == self.asked:
-            (self._folder / COMMIT).unlink(missing_ok=True)
+        if self.asked is not None:
+            self.mark.remove(self.asked)
+
+    def whole(self, there: Scan, *, by_itself: bool, succeeded: bool) -> bool:
+        """Whether what a program has left that has ended is consistent.
+
+        Args:
+            there: What it has left.
+            by_itself: Whether it was not killed.
+            succeeded: Whether its exit code was 0.
+        """
+        self.asked = None
+        if by_itself and succeeded:
+            return True
+        mark = self.mark.seen()
+        if mark is not None:
+            return self.mark.stands(mark, there, rested=by_itself)
+        return there == self.quiet or (by_itself and not self.by_hand)
+
+    def still(self) -> bool:
+        """Whether the mark is still the last that the program has done in the folder, if there is one."""
+        return self.asked is None or self.mark.still(self.asked)
 
     def scan(self) -> Scan:
         """What is in the folder now.
@@ -83,14 +100,15 @@ class WatchedState:
         """
         self._cost = 0.0
         # First the mark: a scan that comes before it may not have seen all that it stands for.
-        self.asked = self._mark()
+        mark = self.mark.seen()
         there = self._scanned()
         if due and self._settle.seconds < _SCAN_SHARE * self._cost and self._before != there:
             # The folder is large: looks are further apart than it has to rest.
             wait(self._settle.seconds)
             there = self._scanned()
-        self.by_hand = self.by_hand or self.asked is not None
         now = time.monotonic()
+        self.asked = mark if mark is not None and self._stands(mark, there, now) else None
+        self.by_hand = self.by_hand or mark is not None
         if not self.by_hand and self._rests(there, self._before):
             self.quiet = there
             if not due:
@@ -99,6 +117,12 @@ class WatchedState:
             self._settle.restless(now)
         self._cost += time.monotonic() - now
         return there
+
+    def _stands(self, mark: Seen, there: Scan, now: float) -> bool:
+        if self._marked != (mark, there):
+            self._marked, self._marked_at = (mark, there), now
+        rested = now - self._marked_at >= SETTLE_SECONDS and not open_files(self._folder)
+        return self.mark.stands(mark, there, rested=rested)
 
     def _scanned(self) -> Scan:
         began = time.monotonic()

@@ -1,8 +1,8 @@
 """The state of one item while it runs here: claimed, restored, watched, saved.
 
 A thread looks at the folder while the program runs. It saves when the folder is *quiet* (two equal scans and no file
-open for writing, or the program has created `.commit`), and asks now and then whether a later attempt has begun. What
-it finds wrong it says by raising the item's own flag, which ends the program.
+open for writing), or when the program has created `.commit` and written nothing since, and asks now and then whether a
+later attempt has begun. What it finds wrong it says by raising the item's own flag, which ends the program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidemill.errors import DamagedError, StoreError
+from tidemill.errors import DamagedError, StoreError, shown
 from tidemill.job import StateSettings
 from tidemill.state import (
     NO_PROGRESS,
@@ -29,6 +29,7 @@ from tidemill.state import (
     SupersededError,
     WatchedState,
     choose,
+    mapped_files,
     restore,
     scan,
     without_progress,
@@ -85,7 +86,7 @@ class ItemState:
         self._error: BaseException | None = None
         self._restored: Snapshot | None = None
         self._began = 0.0
-        self._claimed = False
+        self._claimed = self._unsaved = False
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._watched, self._due = self._calm()
@@ -123,7 +124,7 @@ class ItemState:
                 raise ItemError("state", str(error), final=True) from None
             # Objects of another job may go or change: the first snapshot sends all files.
             self._restored = restored if own else None
-            self._saver.restored(self._restored)
+            self._unsaved = self._saver.restored(self._restored)
         if restored:
             seconds, size = round(time.monotonic() - began, 3), restored.tree.size
             where: dict[str, Any] = {} if own else {"from_job": self._settings.from_job}
@@ -159,7 +160,10 @@ class ItemState:
 
     def begin(self) -> None:
         self._began = time.monotonic()
+        self._watched.close()
         self._watched, self._due = self._calm()
+        if self._unsaved:
+            self._due = self._began
         self._ended.clear()
         self._thread = threading.Thread(target=self._follow, name="state", daemon=True)
         self._thread.start()
@@ -179,7 +183,7 @@ class ItemState:
 
     def _watch(self) -> None:
         looked = checked = time.monotonic()
-        watched, warned = self._watched, False
+        watched, warned, told = self._watched, False, False
         while not self._ended.wait(pause := watched.pause):
             now = time.monotonic()
             if now - looked > pause + SLEPT_SECONDS or now - checked > CHECK_SECONDS:
@@ -192,21 +196,34 @@ class ItemState:
                 warned, self._due = True, now
             hurry = self._outer.raised and self._settings.notice_signal != "TERM"
             there = watched.look(due=(due := now >= self._due or hurry), wait=self._ended.wait)
+            if due or watched.asked:
+                self._saver.mapped(mapped_files(self.folder))
+            patient = now <= self._due + PATIENCE * self._settings.snapshot_seconds
             if watched.asked:
                 if self._save(there):
                     watched.taken()
-            elif watched.by_hand or not due:
-                continue
-            elif watched.quiet == there:
+            elif watched.by_hand:
+                if due and not self._saver.differs(there, hurry=True):
+                    # It is what the last snapshot holds, but may be about to expire.
+                    self._save(there)
+                elif not patient and not told and (newer := watched.mark.newer) is not None:
+                    told = True
+                    log(
+                        f"nothing is saved: {shown(newer)} has changed since .commit was made",
+                        "warning",
+                        **self._labels,
+                    )
+            elif due and watched.quiet == there:
                 self._save(there)
-            elif now > self._due + PATIENCE * self._settings.snapshot_seconds and (loose := watched.restless()):
+            elif due and not patient and (loose := watched.restless()):
                 self._save(there, loose)
 
     def _save(self, there: Scan, loose: Collection[str] = ()) -> bool:
         """Save the folder as it was scanned; returns whether a snapshot holds it."""
-        if self._saver.differs(there):
+        hurry = self._outer.raised or self._ended.is_set()
+        if self._saver.differs(there, hurry=hurry):
             try:
-                saved = self._saver.save(there, self._aborted, loose)
+                saved = self._saver.save(there, self._aborted, loose, hurry=hurry, watched=self._watched)
             except (ChangedError, InterruptedError):
                 return False
             except StoreError as error:
@@ -240,8 +257,9 @@ class ItemState:
     def end(self, *, by_itself: bool, succeeded: bool) -> None:
         """The program has ended: save what it left.
 
-        What a program that was killed has left may be torn. It is saved if it is as it was when the folder was quiet
-        last. What a program left that failed is not saved: the next attempt begins with what was saved before.
+        What a program that was killed has left may be torn. It is saved if its mark stands, or if it is as it was when
+        the folder was quiet last. What a program left that failed is not saved: the next attempt begins with what was
+        saved before.
 
         Args:
             by_itself: Whether the program ended by itself: it was not killed.
@@ -258,8 +276,7 @@ class ItemState:
             return
         try:
             there = self._watched.scan()
-            consistent = not self._watched.by_hand or self._watched.asks
-            whole = (by_itself and (succeeded or consistent)) or there == self._watched.quiet
+            whole = self._watched.whole(there, by_itself=by_itself, succeeded=succeeded)
             saved = whole and self._save(there)
         except StateError as error:
             raise ItemError("state", str(error), final=True) from None
@@ -288,4 +305,5 @@ class ItemState:
 
     def close(self) -> None:
         self.pause()
+        self._watched.close()
         self._saver.close()

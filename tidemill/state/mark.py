@@ -1,0 +1,183 @@
+"""The mark `.commit`, and what was written after it.
+
+A program that has made its mark goes on, and may be half-way through its next checkpoint when a worker looks. So the
+mark stands only for a folder in which nothing is newer. Times tell that down to a tick of the kernel, which is up to
+10 ms long (https://man7.org/linux/man-pages/man7/time.7.html); within one, the kernel's own order of events tells it
+(https://man7.org/linux/man-pages/man7/inotify.7.html).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from tidemill.state.scan import COMMIT, Scan, Seen, StateError, check_mark, folders_of, seen
+
+TICK_NS = 10_000_000
+"""The longest tick."""
+MAX_WATCHED = 1000
+"""Folders of which events are asked for."""
+_MODIFY, _ATTRIB, _MOVED, _CREATE, _DELETE = 0x2, 0x4, 0xC0, 0x100, 0x200
+_OVERFLOW, _IGNORED = 0x4000, 0x8000
+_EVENT = struct.Struct("iIII")
+_LIBC = ctypes.CDLL(None)
+Order = Literal["marked", "written", "unknown"]
+
+
+class Mark:
+    """Knows of a folder whether its mark stands for what is in it. Close it, and ask no more.
+
+    Args:
+        folder: The state folder, before its program starts.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.newer: str | None = None
+        """A path that was written after the mark, as far as the last question found."""
+        self._linked: dict[int, int] = {}
+        """By inode: the change time of a file, as our own links have left it."""
+        self._order: Order = "unknown"
+        """What the kernel has told last: of the mark, or of something written after it."""
+        self._events = _inotify()
+        self.close = weakref.finalize(self, os.close, self._events) if self._events is not None else lambda: None
+        self._watched: dict[str, int] = {}
+        """By folder: its watch."""
+        self._watch([""])
+
+    def seen(self) -> Seen | None:
+        """The mark as it is now.
+
+        Raises:
+            StateError: What has its name is not a file.
+        """
+        try:
+            status = os.lstat(self._folder / COMMIT)
+        except OSError:
+            return None
+        check_mark(status)
+        return seen(status)
+
+    def remove(self, mark: Seen) -> None:
+        """Remove a mark, unless the program has made another one since."""
+        try:
+            if self.seen() == mark:
+                (self._folder / COMMIT).unlink(missing_ok=True)
+        except PermissionError as error:
+            raise StateError(f"{COMMIT!r} in the state folder cannot be removed: {error.strerror}") from None
+
+    def linked(self, paths: Iterable[str]) -> None:
+        """Note that we have linked files and removed the links, which are changes of these files, too."""
+        for path in paths:
+            with suppress(OSError):
+                status = os.stat(self._folder / path)
+                self._linked[status.st_ino] = status.st_ctime_ns
+
+    def still(self, mark: Seen) -> bool:
+        """Whether a mark that stood is the last that was heard of the folder."""
+        self._read()
+        return self._order != "written" and self.seen() == mark
+
+    def stands(self, mark: Seen, there: Scan, *, rested: bool) -> bool:
+        """Whether a mark stands for what a scan has seen.
+
+        Args:
+            mark: The mark, as it was before the scan.
+            there: The scan.
+            rested: Whether nothing has been written for a while: then the mark counts where it cannot be told what
+                came first.
+        """
+        self.newer, tie = None, False
+        self._linked = {one.inode: at for one in there.values() if (at := self._linked.get(one.inode)) is not None}
+        order = self._told(there)
+        try:
+            # A mark that was renamed into its place was made then.
+            made = _changed(self._folder / COMMIT)
+        except OSError:
+            return False
+        for path, at in self._times(there):
+            # To make the mark changes the folder, perhaps a tick later.
+            if at > made + (TICK_NS if path == "" else 0):
+                self.newer = path or "."
+                return False
+            tie = tie or (path != "" and at == made)
+        if order == "written":
+            self.newer = "."
+            return False
+        return self.seen() == mark and (not tie or order == "marked" or rested)
+
+    def _times(self, there: Scan) -> Iterator[tuple[str, int]]:
+        """When files, and the folders that they are in, were changed last."""
+        for path, found in there.items():
+            with suppress(OSError):
+                changed = os.stat(self._folder / path).st_ctime_ns
+                yield path, found.mtime_ns if self._linked.get(found.inode) == changed else changed
+        for path in folders_of(there):
+            with suppress(OSError):
+                yield path, _changed(self._folder / path)
+
+    # ---- the kernel's order -------------------------------------------------------------------------------------
+
+    def _told(self, there: Scan) -> Order:
+        """Read what has happened. Nothing is known of what happened in folders before they were watched."""
+        self._read()
+        if self._watch(folders_of(there)) and self._order == "marked":
+            self._order = "unknown"
+        return self._order
+
+    def _watch(self, folders: Iterable[str]) -> bool:
+        """Ask for events of more folders; returns whether there were any."""
+        new = [folder for folder in folders if folder not in self._watched]
+        mask = _MODIFY | _ATTRIB | _MOVED | _CREATE | _DELETE
+        for folder in new if self._events is not None else ():
+            if len(self._watched) < MAX_WATCHED:
+                place = os.fsencode(self._folder / folder)
+                watch = _LIBC.inotify_add_watch(self._events, place, mask)
+                if watch >= 0:
+                    self._watched[folder] = watch
+        return bool(new)
+
+    def _read(self) -> None:
+        if self._events is None:
+            return
+        with suppress(BlockingIOError):
+            while data := os.read(self._events, 65_536):
+                at = 0
+                while at < len(data):
+                    watch, mask, _, length = _EVENT.unpack_from(data, at)
+                    name = data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0")
+                    at += _EVENT.size + length
+                    self._happened(watch, mask, os.fsdecode(name))
+
+    def _happened(self, watch: int, mask: int, name: str) -> None:
+        if mask & _OVERFLOW:
+            self._order = "unknown"
+        elif mask & _IGNORED:
+            # The folder has gone, and may come back as another one.
+            self._watched = {folder: one for folder, one in self._watched.items() if one != watch}
+        elif name == COMMIT and watch == self._watched.get(""):
+            if not mask & (_DELETE | 0x40):
+                self._order = "marked"
+        elif mask & (_MODIFY | _MOVED | _CREATE | _DELETE) and self._order == "marked":
+            self._order = "written"
+
+
+def _changed(path: Path) -> int:
+    """When a file or folder was changed last. Its change time is the later one, but for clocks that were set."""
+    status = os.lstat(path)
+    return max(status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _inotify() -> int | None:
+    """A queue of the kernel's events; None where there are none, or too many are in use."""
+    try:
+        queue = _LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    except AttributeError:
+        return None
+    return queue if queue >= 0 else None
