@@ -90,17 +90,22 @@ class Mapped(Iterator[Any]):
     """
 
     def __init__(self, job: Job, values: Iterator[Any], *, named: bool) -> None:
-        self.job = job
+        self.job, self._named = job, named
         self._values = _ending(job, values, named)
-        # A generator that is closed before it has begun would not end the job.
-        next(self._values)
+        self._begun = False
         _open.add(self)
 
     def __next__(self) -> Any:
+        self._begun = True
         return next(self._values)
 
     def close(self) -> None:
         """Read no more. A job without a name is cancelled; one with a name can be read on by the same call."""
+        if not self._begun:
+            # A generator that has not begun runs none of its code when it is closed.
+            self._begun = True
+            with suppress(CloudError):
+                _leave(self.job, self._named)
         self._values.close()
 
     def __enter__(self) -> Self:
@@ -131,10 +136,8 @@ getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 
 def _ending(job: Job, values: Iterator[Any], named: bool) -> Generator[Any]:
-    """The values, after a first yield that only begins it."""
     complete = False
     try:
-        yield
         yield from values
         complete = True
     except JobEndedError:
