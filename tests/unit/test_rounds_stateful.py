@@ -35,6 +35,7 @@ from tidemill.client import Pipeline, deliveries, rounds, waiting
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.ledger import ChunkLedger, Ledger, Outcome
+from tidemill.ledger.ended import ended_chunks
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun, LeasedJob
 
@@ -341,7 +342,9 @@ class Team(RuleBasedStateMachine):
         if not self.changed or not hasattr(self, "ledger"):
             return
         self.changed = False
-        outcomes = list(self.ledger.outcomes())
+        found = ended_chunks(self.pipeline.store, self.id, self.ledger.rounds(), self.ledger.done_chunks)
+        outcomes = [one for chunk, ended in found.items() for one in self.ledger.merged(chunk, ended.rounds)]
+        assert {one.index for one in outcomes} <= {one.index for one in self.ledger.outcomes()}
         failed = sum(outcome.status == "failed" for outcome in outcomes)
         counts = Ledger(self.pipeline.store, self.id).counts()
         assert (counts.failed, counts.succeeded) == (failed, len(outcomes) - failed)

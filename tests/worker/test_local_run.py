@@ -408,26 +408,36 @@ class TestGoingOn:
 
     def test_ctrl_c_pauses_a_job_and_the_same_command_continues_it(self, here):
         gate = here.folder / "gate"
-        wait = f"test $TIDEMILL_INDEX -lt 5 || until [ -e {gate} ]; do sleep 0.05; done"
-        command = ["--workers", "2", "--chunk-size", "10", "--items", here.items(20), "--", "sh", "-c", wait]
+        wait = f"test $TIDEMILL_INDEX -lt 5 || until [ -e {gate} ]; do sleep 0.05; done; echo > $TIDEMILL_OUTPUT/o"
+        command = ["--workers", "2", "--chunk-size", "10", "--items", here.items(20)]
+        command += ["--attempts", "1", "--", "sh", "-c", f"{wait}; test -e {gate} -o $TIDEMILL_INDEX != 3"]
         run = here.start(*command)
         until(lambda: list(here.store.glob("jobs/*/r0/progress/0/*")), "progress", SECONDS)
         until(lambda: len(here.ledger.chunk(0, 0).progress()) == 5, "five items", SECONDS)
         both = re.compile("chunks +0 of 2 done, 2 running, 0 waiting")
         until(lambda: both.search(here.ask("status", here.ledger.job).stdout), "work on both chunks", SECONDS)
+        five = ["succeeded"] * 3 + ["failed", "succeeded"]
+        assert [one.status for one in here.outcomes()] == five
         os.kill(run.pid, signal.SIGINT)
         out, err = run.communicate(timeout=SECONDS)
         assert run.returncode == 130
         assert "5 of 20 items are done and kept." in err.decode()
-        assert re.search(r"^state +paused\nsucceeded +5\nfailed +0\nnot run +15$", out.decode(), re.MULTILINE)
+        assert re.search(r"^state +paused\nsucceeded +4\nfailed +1\nnot run +15$", out.decode(), re.MULTILINE)
+        assert re.search(r"^attempts +5$", out.decode(), re.MULTILINE)
+        assert re.search(r"^outputs +.*\(4 of 20 items\)$", out.decode(), re.MULTILINE)
         assert re.search(r"^remaining +15$", here.ask("status", here.ledger.job).stdout, re.MULTILINE)
+        found = [json.loads(line) for line in here.ask("results", here.ledger.job, "--json").stdout.splitlines()]
+        assert [one["status"] for one in found] == five
+        fetched = here.ask("fetch", here.ledger.job, "-o", "fetched")
+        assert (fetched.returncode, len(list(here.folder.glob("fetched/*/o")))) == (1, 4)
+        assert "exit 1      3" in here.ask("failures", here.ledger.job).stdout
         assert "reclaims" not in out.decode()
         assert re.search(rf"^continue +tidemill run --job {here.ledger.job}$", out.decode(), re.MULTILINE)
         gate.touch()
         again = here.run(*command)
-        assert again.returncode == 0, again.stderr
+        assert again.returncode == 1, again.stderr
         assert "already exists: 5 of 20 items are done." in again.stderr
-        assert re.search(r"^state +succeeded$", again.stdout, re.MULTILINE)
+        assert re.search(r"^succeeded +19$", again.stdout, re.MULTILINE)
 
     def test_a_resumed_chunk_goes_on_where_it_was(self, here):
         gate, marks = here.folder / "gate", here.folder / "marks"
@@ -441,8 +451,14 @@ class TestGoingOn:
         gate.touch()
         where = ["--pipeline", f"file://{here.store}/pipeline.json"]
         job = here.ledger.job
+
+        def remaining():
+            return json.loads(here.ask("status", job, *where, "--json").stdout)["remaining"]
+
         here.ask("cancel", job, *where)
+        assert remaining() == 30 - len(finished)
         assert json.loads(here.ask("resume", job, *where, "--json").stdout)["items"] == 30
+        assert remaining() == 30 - len(finished)
         assert here.run("--job", job).returncode == 0
         times = Counter(int(words[0]) for words in here.marks())
         assert set(times) == set(range(30))

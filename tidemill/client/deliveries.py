@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -14,8 +14,9 @@ from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.explain.causes import FORGOTTEN, GONE
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Listing, Round, RoundArray
+from tidemill.ledger import Ledger, Listing, RoundArray
 from tidemill.ledger.gate import begun_at
+from tidemill.ledger.rounds import newest_rounds
 
 EXPLAINED_CHILDREN = 1000
 """Above this many failed containers, reasons are not looked up: the cloud lists 100 per request."""
@@ -214,11 +215,6 @@ class ChunkFacts:
 def _put_aside(letter: DeadLetter) -> str:
     times = f"{letter.deliveries} times" if letter.deliveries else "as often as it may be"
     return f"it was delivered {times} without a record, and is a dead letter now"
-
-
-def newest_rounds(rounds: Iterable[Round]) -> dict[int, int]:
-    """The newest round that enqueued each chunk, to which the chunk belongs."""
-    return {chunk: round_.round for round_ in rounds for array in round_.arrays for chunk in array.all()}
 
 
 def _young(written: datetime, grace_seconds: float) -> bool:

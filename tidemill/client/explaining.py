@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill import layout
 from tidemill.capacity import fitting, usable_memory_mib
-from tidemill.client.deliveries import newest_rounds, queue_of
+from tidemill.client.deliveries import queue_of
 from tidemill.client.fleet import fleet_errors
 from tidemill.client.limit import spent_of
 from tidemill.client.looking import Observation, cancelled_words, observe, telling
@@ -26,6 +26,7 @@ from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.attempts import newest_markers
 from tidemill.ledger.gate import begun_at
+from tidemill.ledger.rounds import newest_rounds
 
 if TYPE_CHECKING:
     from tidemill.explain.judge import Looks

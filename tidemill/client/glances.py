@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from tidemill import layout
 from tidemill.backends import ArrayState
-from tidemill.client.deliveries import Deliveries, known_arrays, newest_rounds, oldest_by_name
+from tidemill.client.deliveries import Deliveries, known_arrays, oldest_by_name
 from tidemill.client.hints import STILL_SECONDS
 from tidemill.client.limit import Spent, spent_of
 from tidemill.client.looking import Observation
@@ -26,6 +26,7 @@ from tidemill.client.waiting import Watched
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, Round
 from tidemill.ledger.listing import RoundNames, combine, read_part
+from tidemill.ledger.rounds import newest_rounds
 from tidemill.ledger.tombstone import covering
 from tidemill.store import PAGE
 
@@ -183,7 +184,7 @@ class Glances:
         status = Observation(self.site, self._ledger, spec, listing, deliveries, state, self._known or ()).status()
         status = replace(status, spent=self._spent, items_a_second=None, seconds_left=None)
         if len(listing.waiting) <= FEW_CHUNKS:
-            status = self._running.added(status, listing.waiting)
+            status = self._running.added(status, listing)
         if self._fresh is None:
             return status
         each = self.spec.items_total / self.spec.chunks_total

@@ -115,6 +115,9 @@ class Job(Readable, Logged):
         """A status of a job that has ended says whether someone was told, and this is told now if no one was.
         `given_up` is whether no one repairs what is lost."""
         lost = given_up and status.state == "lost" and not status.run_command
+        # Items of unfinished chunks count, where the status has them.
+        counts = replace(listing.counts, succeeded=status.succeeded, failed=status.failed)
+        listing = replace(listing, counts=counts)
         return replace(status, told=tell_end(self._site, self.spec, listing, lost=lost))
 
     def summary(self, status: Status | None = None) -> Summary:
@@ -237,7 +240,7 @@ class Job(Readable, Logged):
             return 0
         ended = self._watched.end(reason)
         if self.spec.notify:
-            tell_end(self._site, self.spec, self._ledger.listing())
+            self._told(*self._watched.look(consumption=False, running=True))
         return ended
 
     def resume(self, max_usd: float | None = None) -> Sent:

@@ -109,8 +109,9 @@ def choose_lines(
 
 
 def _failures(ledger: Ledger) -> Iterator[Outcome]:
-    """Outcomes of items that failed; only records with one are read."""
-    return (one for one in ledger.outcomes(ledger.listing().failed) if one.status == "failed")
+    """Outcomes of items that failed; only records with one are read, and progress."""
+    listing = ledger.listing()
+    return (one for one in ledger.outcomes(listing.failed.keys() | listing.waiting) if one.status == "failed")
 
 
 def follow_lines(

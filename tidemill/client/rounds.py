@@ -10,7 +10,7 @@ from typing import Any
 
 from tidemill.client.chained import check_gate
 from tidemill.client.chunks import arrays_of
-from tidemill.client.deliveries import known_arrays, newest_rounds, queue_of, reconcile
+from tidemill.client.deliveries import known_arrays, queue_of, reconcile
 from tidemill.client.handover import LOOK_SECONDS, definition_of, enqueue, write_first_round
 from tidemill.client.limit import check_left
 from tidemill.client.other_code import OtherCode
@@ -19,6 +19,7 @@ from tidemill.errors import CallerError
 from tidemill.figures import counted
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, Round
+from tidemill.ledger.rounds import newest_rounds
 
 _PARALLEL = 16
 ROUNDS_APART = 3
@@ -192,7 +193,7 @@ def _plan_retry(
     if wanted and underway and not listing.counts.cancelled:
         first = wanted[underway[0]][0]
         raise CallerError(
-            f"Item {first} has no outcome yet: it still runs.", f"`tidemill wait {spec.job}` first.", what="items"
+            f"Item {first} belongs to a chunk that has not ended.", f"`tidemill wait {spec.job}` first.", what="items"
         )
     plan = _plan(ledger, listing, [chunk for chunk in chunks if chunk not in listing.waiting], wanted)
     state = "were cancelled while they ran again: resume" if listing.counts.cancelled else "run again already"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tidemill import layout
 from tidemill.client.status import Status
 from tidemill.errors import decoding
-from tidemill.ledger import Ledger
+from tidemill.ledger import Ledger, Listing
+from tidemill.ledger.rounds import newest_rounds
 
 READS = 256
 """New progress objects that one look reads at most; the next look reads the rest."""
@@ -26,10 +26,14 @@ class RunningItems:
         self._ledger = ledger
         self._read: dict[str, dict[int, bool]] = {}
 
-    def added(self, status: Status, waiting: Collection[int]) -> Status:
-        """A status that counts them too: those of chunks that wait for a record of the newest round with them."""
-        folder = layout.of_round(self._ledger.job, status.rounds - 1, "progress")
-        open_ = [name for name in self._ledger.store.list(folder) if int(name.split("/")[-2]) in waiting]
+    def added(self, status: Status, listing: Listing) -> Status:
+        """A status that counts them too."""
+        open_ = [
+            name
+            for number, chunks in _open_chunks(listing).items()
+            for name in self._ledger.store.list(layout.of_round(self._ledger.job, number, "progress"))
+            if int(name.split("/")[-2]) in chunks
+        ]
         self._read = {name: self._read[name] for name in open_ if name in self._read}
         new = [name for name in open_ if name not in self._read][:READS]
         with ThreadPoolExecutor(_PARALLEL if self._ledger.store.is_object_store else 1) as pool:
@@ -55,3 +59,21 @@ class RunningItems:
         with decoding(self._ledger.store.uri_of(name)):
             lines = [json.loads(line) for line in data.splitlines()]
             return {line["index"]: line["status"] == "failed" for line in lines}
+
+
+def _open_chunks(listing: Listing) -> dict[int, set[int]]:
+    """By round: chunks without a record whose progress in it counts. That is the newest round that enqueued the chunk,
+    and each before it whose work on the chunk it continues."""
+    newest, found = newest_rounds(listing.rounds), dict[int, set[int]]()
+    for round_ in reversed(listing.rounds):
+        for chunk in listing.waiting.intersection(round_.enqueued()):
+            last = newest[chunk]
+            if last < 0:
+                continue
+            if round_.round == last or (
+                chunk not in listing.done[round_.round] and round_.runs_as(listing.rounds[last], chunk)
+            ):
+                found.setdefault(round_.round, set()).add(chunk)
+            else:
+                newest[chunk] = -1
+    return found

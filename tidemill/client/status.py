@@ -16,6 +16,7 @@ from tidemill.explain import Reason
 from tidemill.figures import duration
 from tidemill.job import JobSpec
 from tidemill.ledger import Again, Ledger, Listing
+from tidemill.ledger.ended import EndedItems, ended_chunks
 from tidemill.ledger.gate import Gate, Waits, begun_at, look
 from tidemill.manifest import ManifestIndex
 
@@ -232,18 +233,16 @@ class Summary:
 
 
 def summarise(ledger: Ledger, spec: JobSpec, reclaims: int) -> Summary:
-    """Read every record of a job once and add up, with memory that does not grow with the job."""
-    rounds: dict[int, list[int]] = {}
-    for round_ in ledger.rounds():
-        for chunk in ledger.done_chunks(round_.round):
-            rounds.setdefault(chunk, []).append(round_.round)
+    """Read every record of a job once, and the progress of chunks without one, and add up. Memory does not grow with
+    the job."""
+    ended = ended_chunks(ledger.store, ledger.job, ledger.rounds(), ledger.done_chunks)
     total = Summary(0, 0, 0, reclaims, 0.0, 0.0, 0.0)
     # A folder answers at once: there only the reading of lines takes time, and records would pile up in memory.
     with ThreadPoolExecutor(_PARALLEL if ledger.store.is_object_store else 1) as pool:
-        chunks = sorted(rounds)
+        chunks = list(ended)
         for start in range(0, len(chunks), _AT_ONCE):
             some = chunks[start : start + _AT_ONCE]
-            for part in pool.map(lambda chunk: _summary_of(ledger, spec, chunk, rounds[chunk]), some):
+            for part in pool.map(lambda chunk: _summary_of(ledger, spec, chunk, ended[chunk]), some):
                 total = _together(total, part)
     cpu, wall, peak = round(total.cpu_seconds, 3), round(total.wall_seconds, 3), round(total.peak_memory_mib, 1)
     return replace(total, cpu_seconds=cpu, wall_seconds=wall, peak_memory_mib=peak)
@@ -255,11 +254,15 @@ def _together(one: Summary, other: Summary) -> Summary:
     return Summary(**(summed | largest))
 
 
-def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, numbers: list[int]) -> Summary:
-    """The figures of a chunk's records, oldest round first: later outcomes replace earlier ones."""
-    records = [record for number in numbers if (record := ledger.chunk(number, chunk).committed())]
-    ended = [datetime.fromisoformat(record.header.committed_at) for record in records]
-    outcomes = {outcome.index: outcome for record in records for outcome in record.outcomes}.values()
+def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, ended: EndedItems) -> Summary:
+    """The figures of a chunk: later outcomes replace earlier ones."""
+    records = [record for number in ended.rounds if (record := ledger.chunk(number, chunk).committed())]
+    times = [datetime.fromisoformat(record.header.committed_at).timestamp() for record in records]
+    found = {outcome.index: outcome for record in records for outcome in record.outcomes}
+    if ended.unfinished is not None:
+        times.append(ended.at)
+        found |= {outcome.index: outcome for outcome in ledger.merged(chunk, (), ended.unfinished)}
+    outcomes = found.values()
     failed = sum(outcome.status == "failed" for outcome in outcomes)
     return Summary(
         succeeded=len(outcomes) - failed,
@@ -267,7 +270,7 @@ def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, numbers: list[int]) -
         attempts=sum(outcome.attempts for outcome in outcomes),
         reclaims=0,
         cpu_seconds=sum(outcome.cpu_seconds for outcome in outcomes),
-        wall_seconds=max(((at - spec.created_at).total_seconds() for at in ended), default=0.0),
+        wall_seconds=max((at - spec.created_at.timestamp() for at in times), default=0.0),
         peak_memory_mib=max((outcome.peak_memory_mib for outcome in outcomes), default=0.0),
         outputs=sum(outcome.output is not None for outcome in outcomes),
     )

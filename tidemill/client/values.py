@@ -7,12 +7,14 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from tidemill.client.status import Status
 from tidemill.client.waiting import Watched, watch
 from tidemill.errors import CallerError, ItemFailedError, JobEndedError, RemoteTraceback, decoding
 from tidemill.ledger import Listing, Outcome
+from tidemill.manifest import read_chunk
 
 _RECORDS_AHEAD = 8
 _FILES_AHEAD = 4
@@ -31,14 +33,11 @@ def stream_values(job: Watched, *, return_exceptions: bool, on_status: Callable[
             on_status(status)
             ready = _in_a_row(taken, snapshot)
             for outcome, value in reader.read(range(taken, ready), snapshot, pool):
-                if outcome.status == "succeeded":
-                    yield value()
-                elif return_exceptions:
-                    yield failure(job, outcome)
-                else:
-                    raise failure(job, outcome)
+                yield _settled(job, outcome, value, return_exceptions)
             taken, ended = ready, status
     if ended is not None and taken < job.spec.chunks_total:
+        for outcome, value in reader.begun(taken):
+            yield _settled(job, outcome, value, return_exceptions)
         command = ended.run_command or f"tidemill resume {job.spec.job}"
         raise JobEndedError(job.spec.job, ended.state, ended.note or "", command)
 
@@ -48,6 +47,14 @@ def _in_a_row(chunk: int, snapshot: Listing) -> int:
     while chunk < snapshot.counts.chunks_total and chunk not in snapshot.waiting:
         chunk += 1
     return chunk
+
+
+def _settled(job: Watched, outcome: Outcome, value: Callable[[], Any], return_exceptions: bool) -> Any:
+    if outcome.status == "succeeded":
+        return value()
+    if return_exceptions:
+        return failure(job, outcome)
+    raise failure(job, outcome)
 
 
 def failure(job: Watched, outcome: Outcome) -> ItemFailedError:
@@ -89,6 +96,14 @@ class _Reader:
         while ahead:
             yield _given(*ahead.popleft())
 
+    def begun(self, chunk: int) -> Iterator[tuple[Outcome, Callable[[], Any]]]:
+        """The same of a chunk that will not end by itself: its items up to the first one without an outcome."""
+        first = read_chunk(self._job.ledger.store, self._job.spec.job, chunk)[0].index
+        for index, outcome in enumerate(self._job.ledger.outcomes({chunk}), first):
+            if outcome.index != index:
+                return
+            yield outcome, partial(self._load, outcome)
+
     def _outcomes(self, chunks: Iterable[int], snapshot: Listing, pool: ThreadPoolExecutor) -> Iterator[Outcome]:
         ahead: deque[Future[list[Outcome]]] = deque()
         for chunk in chunks:
@@ -100,6 +115,8 @@ class _Reader:
             yield from ahead.popleft().result()
 
     def _load(self, outcome: Outcome) -> Any:
+        if outcome.value_file is None:
+            return outcome.value
         uri = f"{outcome.output}{outcome.value_file}"
         store, name = self._stores.locate(uri)
         return decode_value(store.get(name), uri)

@@ -42,8 +42,8 @@ class Watched:
         """The job's status (see `Job.status`), and the names of the store that it was made from."""
         seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
         status, listing = seen.status(), seen.listing
-        if running and (status.run_command or not status.ended):
-            status = self.running.added(status, listing.waiting)
+        if running and status.state != "finished":
+            status = self.running.added(status, listing)
         return (self.hints.added(status, seen) if running and not status.ended else status), listing
 
     def end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:

@@ -47,6 +47,8 @@ class Message:
             return f"{self.subject}: {self.failed} of {self.items} items failed. `tidemill failures {self.job}`"
         if self.state == "lost":
             return f"{self.subject}: {done}. `tidemill explain {self.job}`"
+        # Workers write down a last time what they have finished when they see that it was cancelled.
+        done = f"at least {done}"
         how = " at its cost limit" if self.limit else " by its workers" if self.by == "worker" else f" by {self.by}"
         return f"{self.subject}{how if self.by or self.limit else ''}: {done}. `tidemill status {self.job}`"
 

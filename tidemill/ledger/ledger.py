@@ -15,6 +15,7 @@ from tidemill.job import JobSpec
 from tidemill.ledger.chosen import Chosen
 from tidemill.ledger.chunk import ChunkLedger
 from tidemill.ledger.documents import parse_document, read_document
+from tidemill.ledger.ended import ended_chunks
 from tidemill.ledger.listing import Counts, Listing, combine, in_parts, read_names
 from tidemill.ledger.records import Outcome
 from tidemill.ledger.rounds import Round
@@ -193,24 +194,28 @@ class Ledger:
     def counts(self) -> Counts:
         return self.listing().counts
 
-    def merged(self, chunk: int, rounds: Iterable[int]) -> list[Outcome]:
-        """The outcomes of a chunk in the items' order, each that of the highest of some rounds (in order) with one."""
+    def merged(self, chunk: int, rounds: Iterable[int], unfinished: int | None = None) -> list[Outcome]:
+        """The outcomes of a chunk in the items' order, each that of the highest of some rounds (in order) with one; and
+        what attempts of an `unfinished` round have finished."""
         merged: dict[int, Outcome] = {}
         for number in rounds:
             record = self.chunk(number, chunk).committed()
             merged.update({outcome.index: outcome for outcome in record.outcomes} if record else {})
+        if unfinished is not None:
+            part = self.chunk(unfinished, chunk)
+            merged |= part.carried_over() | part.progress()
         return [merged[index] for index in sorted(merged)]
 
     def outcomes(self, of: Collection[int] | None = None) -> Iterator[Outcome]:
-        """Every item's outcome in the items' order, that of the highest round which has one; records are read ahead.
-        `of` are the chunks to read; None for all."""
-        done = [(round_.round, self.done_chunks(round_.round)) for round_ in self.rounds()]
-        there = set[int]().union(*(chunks for _, chunks in done))
-        chunks = sorted(there if of is None else there.intersection(of))
+        """The outcome of every item that has one, in the items' order: that of the highest round which has one, in its
+        record or in the progress of a chunk that has none yet. Records are read ahead. `of` are the chunks to read;
+        None for all."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             ahead: deque[Future[list[Outcome]]] = deque()
-            for chunk in chunks:
-                ahead.append(pool.submit(self.merged, chunk, [number for number, has in done if chunk in has]))
+            for chunk, ended in ended_chunks(self.store, self.job, self.rounds(), self.done_chunks).items():
+                if of is not None and chunk not in of:
+                    continue
+                ahead.append(pool.submit(self.merged, chunk, ended.rounds, ended.unfinished))
                 if len(ahead) > 2 * _PARALLEL:
                     yield from ahead.popleft().result()
             while ahead:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -146,3 +146,8 @@ def array_name(job: str, number: int, k: int) -> str:
 
 def round_of(array: str) -> int:
     return int(array.rpartition("-r")[2].partition("-a")[0])
+
+
+def newest_rounds(rounds: Iterable[Round]) -> dict[int, int]:
+    """The newest round that enqueued each chunk, to which the chunk belongs."""
+    return {chunk: round_.round for round_ in rounds for array in round_.arrays for chunk in array.all()}
