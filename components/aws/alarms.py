@@ -20,7 +20,15 @@ MOST_ERRORS = 10
 LOOK_SECONDS = 900
 STALL_LOOK_SECONDS = 300
 _query = aws.cloudwatch.MetricAlarmMetricQueryArgs
-_PATHS = {"job": "$.detail.parameters.job", "array": "$.detail.jobName", "reason": "$.detail.statusReason"}
+_PATHS = {
+    "queue": "$.detail.jobQueue",
+    "job": "$.detail.parameters.job",
+    "array": "$.detail.jobName",
+    "reason": "$.detail.statusReason",
+}
+QUEUES_OF_A_RULE = 8
+"""ARNs of up to 190 characters that fit an event pattern of 2,048 with the rest of it.
+Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html"""
 
 
 @dataclass(frozen=True)
@@ -96,33 +104,40 @@ class Told:
             looks=minutes * 60 // STALL_LOOK_SECONDS,
         )
 
-    def blocked(self, name: str, queue: str, arn: pulumi.Input[str]) -> None:
-        """Tell when Batch says that a job at the queue's head cannot start.
+    def blocked(self, name: str, queues: Sequence[pulumi.Input[str]]) -> None:
+        """Tell when Batch says that a job at the head of one of the queues cannot start.
 
         Source: https://docs.aws.amazon.com/batch/latest/userguide/batch-job-queue-blocked-events.html
         """
         text = (
-            f"Queue {queue} is blocked, Batch says: <reason> Job <job> (<array>) waits at its head. Why, and what to "
+            "Queue <queue> is blocked, Batch says: <reason> Job <job> (<array>) waits at its head. Why, and what to "
             "do: tidemill explain <job>"
         )
-        self._event(name, "Batch Job Queue Blocked", {"jobQueue": [arn]}, text)
+        self._events(name, "Batch Job Queue Blocked", queues, {}, text)
 
-    def ended(self, name: str, queue: str, arn: pulumi.Input[str]) -> None:
+    def ended(self, name: str, queues: Sequence[pulumi.Input[str]]) -> None:
         """Tell when Batch gives an array up that no one cancelled. A child of an array has an index, and is not told.
 
         Source: https://docs.aws.amazon.com/batch/latest/userguide/batch_job_events.html
         """
         detail = {
-            "jobQueue": [arn],
             "status": ["FAILED"],
             "arrayProperties": {"index": [{"exists": False}]},
             "statusReason": [{"exists": False}, {"anything-but": {"prefix": CANCELLED}}],
         }
         text = (
-            f"Batch has given up chunks of job <job> (<array>) on queue {queue}, it says: <reason> What is lost, and "
+            "Batch has given up chunks of job <job> (<array>) on queue <queue>, it says: <reason> What is lost, and "
             "what to do: tidemill explain <job>"
         )
-        self._event(name, "Batch Job State Change", detail, text)
+        self._events(name, "Batch Job State Change", queues, detail, text)
+
+    def _events(
+        self, name: str, kind: str, queues: Sequence[pulumi.Input[str]], detail: Mapping[str, object], text: str
+    ) -> None:
+        """Rules for all queues together: the name of one per queue would not fit EventBridge's 64 characters."""
+        for number, start in enumerate(range(0, len(queues), QUEUES_OF_A_RULE), start=1):
+            some = {"jobQueue": list(queues[start : start + QUEUES_OF_A_RULE]), **detail}
+            self._event(name if number == 1 else f"{name}-{number}", kind, some, text)
 
     def _event(self, name: str, kind: str, detail: Mapping[str, object], text: str) -> None:
         rule = aws.cloudwatch.EventRule(

@@ -164,11 +164,13 @@ class AwsBatchQueue(pulumi.ComponentResource):
         """What a rung uses: all rungs share a launch template, but one with a reservation has its own."""
         if rung.reservation is None:
             return shared
-        template = self._launch_template(f"{name}-{_label(rung)}", settings, rung.reservation)
+        template = self._launch_template(f"{name}-{_label(rung)}", settings, rung)
         return replace(shared, launch_template=template)
 
-    def _launch_template(self, name: str, settings: Queue, reservation: str | None = None) -> aws.ec2.LaunchTemplate:
-        tags = named(self._args.tags, name)
+    def _launch_template(self, name: str, settings: Queue, rung: Rung | None = None) -> aws.ec2.LaunchTemplate:
+        tags, machines = named(self._args.tags, name), f"{name}-machines"
+        # A rung's name leaves no room for the ending in the 125 characters of a template's.
+        aliases: list[pulumi.Alias | str] = [pulumi.Alias(name=machines)] if rung else []
         volume = aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
             volume_type="gp3",
             volume_size=settings.disk_gib,
@@ -176,7 +178,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
             delete_on_termination="true",
         )
         return aws.ec2.LaunchTemplate(
-            f"{name}-machines",
+            name if rung else machines,
             block_device_mappings=[
                 # Amazon Linux's root device: nothing needs formatting before the agent starts.
                 aws.ec2.LaunchTemplateBlockDeviceMappingArgs(device_name="/dev/xvda", ebs=volume)
@@ -191,11 +193,11 @@ class AwsBatchQueue(pulumi.ComponentResource):
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags)
                 for kind in ("instance", "volume")
             ],
-            capacity_reservation_specification=_reservation(reservation) if reservation else None,
+            capacity_reservation_specification=_reservation(rung.reservation) if rung and rung.reservation else None,
             user_data=self._user_data(settings),
             update_default_version=True,
             tags=self._args.tags,
-            opts=self._child,
+            opts=pulumi.ResourceOptions(parent=self, aliases=aliases),
         )
 
     def _user_data(self, settings: Queue) -> pulumi.Input[str]:
@@ -332,10 +334,17 @@ def _label(rung: Rung) -> str:
 
 
 def _reservation(reservation: str) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs:
+    """Machines start in the reservation or not at all: for a group without room EC2 takes On-Demand unless told not to.
+
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-cr-group.html and
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservationSpecification.html
+    """
     target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs
-    group = reservation.startswith("arn:")
+    if not reservation.startswith("arn:"):
+        return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
+            capacity_reservation_target=target(capacity_reservation_id=reservation)
+        )
     return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
-        capacity_reservation_target=target(capacity_reservation_resource_group_arn=reservation)
-        if group
-        else target(capacity_reservation_id=reservation)
+        capacity_reservation_preference="capacity-reservations-only",
+        capacity_reservation_target=target(capacity_reservation_resource_group_arn=reservation),
     )

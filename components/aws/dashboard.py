@@ -10,6 +10,7 @@ from typing import Any
 
 from components.aws.metrics import COUNTED, DIMENSION
 
+ALARMS_OF_A_WIDGET = 100
 _WIDTH = 24
 _HEIGHT = 6
 _SECONDS = 300
@@ -43,8 +44,9 @@ def body(
         alarms: ARNs of the alarms.
     """
     rows = [[_text(f"# {pipeline}\n{_HELP}")]]
-    if alarms:
-        rows.append([_widget("alarm", {"title": "Alarms", "alarms": list(alarms)}, _WIDTH, 2)])
+    for start in range(0, len(alarms), ALARMS_OF_A_WIDGET):
+        some = list(alarms[start : start + ALARMS_OF_A_WIDGET])
+        rows.append([_widget("alarm", {"title": "Alarms", "alarms": some}, _WIDTH, 2)])
     for queue, names in clusters.items():
         rows.append(_queue(queue, region, namespace, names))
     query = f"SOURCE '{log_group}' | {_FAILED}"

@@ -1,5 +1,6 @@
 """A pipeline's dashboard, saved queries and alarms on AWS."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -58,8 +59,8 @@ class AwsMonitoring(pulumi.ComponentResource):
 
     Makes: with `dashboard` a dashboard. With `queries` three queries of Logs Insights. With `notify` an SNS topic, its
     policy and a subscription per address, which AWS asks to confirm; with `notify` or `topic`, per queue, alarms of
-    failed items and of workers' errors, and rules that tell what Batch says of a blocked queue and of an array that it
-    has given up; with `stalled_minutes` an alarm of machines that get nothing done.
+    failed items and of workers' errors, and rules for all queues that tell what Batch says of a blocked queue and of an
+    array that it has given up; with `stalled_minutes` an alarm of machines that get nothing done.
 
     Costs while idle: nothing without the keys; a dashboard $3 per month after the account's third; an alarm $0.10 per
     metric and month after the account's tenth: $0.30 per queue, with `stalled_minutes` $0.20 more for one rung.
@@ -106,12 +107,12 @@ class AwsMonitoring(pulumi.ComponentResource):
         Source: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
         """
         topic = aws.sns.Topic(f"{self._name}-alarms", tags=self._args.tags, opts=self._child)
-        services = {"cloudwatch": "alarm:", "events": "rule/"}
-        allowed = [self._publishes(topic.arn, service, kind) for service, kind in services.items()]
-        aws.sns.TopicPolicy(f"{self._name}-alarms-policy", arn=topic.arn, policy=document(allowed), opts=self._child)
-        for address in sorted(addresses):
+        aws.sns.TopicPolicy(
+            f"{self._name}-alarms-policy", arn=topic.arn, policy=document(self._publish(topic.arn)), opts=self._child
+        )
+        for name, address in _names(addresses).items():
             aws.sns.TopicSubscription(
-                f"{self._name}-{re.sub(r'[^a-z0-9]+', '-', address.lower())}",
+                f"{self._name}-{name}",
                 topic=topic.arn,
                 protocol="email",
                 endpoint=address,
@@ -119,28 +120,28 @@ class AwsMonitoring(pulumi.ComponentResource):
             )
         return topic.arn
 
-    def _publishes(self, topic: pulumi.Input[str], service: str, kind: str) -> Statement:
-        """Lets a service publish for this component's alarms or rules, whose names begin with the component's.
+    def _publish(self, topic: pulumi.Input[str]) -> list[Statement]:
+        """Let CloudWatch publish for this component's alarms, whose names begin with the component's, and EventBridge.
 
-        Source: https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html
+        EventBridge gives SNS nothing that a condition could look at: with one, no event would arrive.
+        Source: https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html and
+        https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html#eb-sns-permissions
         """
-        source = self._account.arn(service, f"{kind}{self._name}-*")
-        return {
-            "Effect": "Allow",
-            "Principal": {"Service": f"{service}.amazonaws.com"},
-            "Action": "sns:Publish",
-            "Resource": topic,
-            "Condition": {
-                "ArnLike": {"aws:SourceArn": source},
-                "StringEquals": {"aws:SourceAccount": self._account.number},
-            },
+        alarms = {
+            "ArnLike": {"aws:SourceArn": self._account.arn("cloudwatch", f"alarm:{self._name}-*")},
+            "StringEquals": {"aws:SourceAccount": self._account.number},
         }
+        allowed = {"Effect": "Allow", "Action": "sns:Publish", "Resource": topic}
+        return [
+            {**allowed, "Principal": {"Service": "cloudwatch.amazonaws.com"}, "Condition": alarms},
+            {**allowed, "Principal": {"Service": "events.amazonaws.com"}},
+        ]
 
     def _alarms(self, topic: pulumi.Input[str]) -> list[pulumi.Output[str]]:
         settings, args = self._settings, self._args
         told = Told(topic, args.metric_namespace, args.tags, self._child)
         alarms = []
-        for queue, arn in args.queues.items():
+        for queue in args.queues:
             name = f"{self._name}-{queue}"
             alarms += [told.failed(f"{name}-failed", queue, settings.failed_percent)]
             alarms += [told.errors(f"{name}-errors", queue)]
@@ -148,8 +149,9 @@ class AwsMonitoring(pulumi.ComponentResource):
                 alarms += [
                     told.stalled(f"{name}-stalled", queue, args.clusters.get(queue, []), settings.stalled_minutes)
                 ]
-            told.blocked(f"{name}-blocked", queue, arn)
-            told.ended(f"{name}-ended", queue, arn)
+        queues = list(args.queues.values())
+        told.blocked(f"{self._name}-stuck", queues)
+        told.ended(f"{self._name}-ended", queues)
         return alarms
 
     def _queries(self) -> None:
@@ -179,3 +181,13 @@ class AwsMonitoring(pulumi.ComponentResource):
             opts=self._child,
         )
         return made.dashboard_name
+
+
+def _names(addresses: Sequence[str]) -> dict[str, str]:
+    """Addresses by names for their resources; a name that two would share ends with a digest for the second."""
+    named: dict[str, str] = {}
+    for address in sorted(addresses):
+        name = re.sub(r"[^a-z0-9]+", "-", address.lower())
+        digest = hashlib.sha256(address.encode()).hexdigest()[:7]
+        named[f"{name}-{digest}" if name in named else name] = address
+    return named

@@ -167,7 +167,8 @@ class Rung(Model):
         description="For On-Demand: start machines only in this capacity reservation, billed to its owner whether "
         "used or not. AWS: a Capacity Reservation or a resource group of some, of the queue's types and zones. GCP: a "
         "reservation by name, or one that another project shares; the queue has one family, and machines.zones the "
-        "reservation's zone.",
+        "reservation's zone. Not yet tried in an account: whether a full group of AWS starts On-Demand machines after "
+        "all (docs/first-account.md).",
     )
 
 

@@ -12,30 +12,18 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import EC2_RESOURCE_TO_PREFIX, random_id
-from moto.iam.exceptions import LimitExceededException
-from moto.iam.models import IAMBackend
 from moto.logs.metric_filters import MetricFilters
 from moto.s3.models import FakeDeleteMarker
 from moto.servicequotas.models import ServiceQuotasBackend
 
+from localcloud.aws import quotas
+
 _delete_route = EC2Backend.delete_route
 _delete_nat_gateway = EC2Backend.delete_nat_gateway
 _add_filter = MetricFilters.add_filter
-_put_role_policy = IAMBackend.put_role_policy
 _get_quota = ServiceQuotasBackend.get_service_quota
 VCPU_QUOTAS = dict.fromkeys(("L-34B43A08", "L-3819A6DF", "L-7212CCBC", "L-1216C47A", "L-DB2E81BA", "L-417A185B"), 640.0)
 """The quota of an account that requested more than the few vCPUs of a new one."""
-
-INLINE_CHARACTERS = 10_240
-"""https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
-
-
-def _put_role_policy_within_quota(self: IAMBackend, role_name: str, policy_name: str, policy_json: str) -> None:
-    """One limit applies to all inline policies of a role together; whitespace does not count."""
-    policies = {**self.get_role(role_name).policies, policy_name: policy_json}
-    if sum(len("".join(text.split())) for text in policies.values()) > INLINE_CHARACTERS:
-        raise LimitExceededException(f"Maximum policy size of {INLINE_CHARACTERS} bytes exceeded for role {role_name}")
-    _put_role_policy(self, role_name, policy_name, policy_json)
 
 
 def _vcpu_quota(self: ServiceQuotasBackend, service_code: str, quota_code: str) -> dict[str, Any]:
@@ -114,7 +102,7 @@ def _delete(response: EC2Response) -> ActionResult:
 
 def fill() -> None:
     """Apply every fix once to moto's own classes."""
-    IAMBackend.put_role_policy = _put_role_policy_within_quota  # type: ignore[method-assign]
+    quotas.limit()
     ServiceQuotasBackend.get_service_quota = _vcpu_quota  # type: ignore[method-assign]
     # Lets a bucket be emptied whose last entry is a delete marker.
     FakeDeleteMarker.dispose = lambda self, garbage=False: None  # type: ignore[attr-defined]

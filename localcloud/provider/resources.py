@@ -96,10 +96,16 @@ def _known(this: Row, inputs: Props) -> None:
 
 
 def _automatic(this: Row, name: str, seed: bytes) -> str:
+    """The name and seven random characters, which a provider refuses if they are too long together; it cuts none.
+
+    Source: AutoName in https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/names.go
+    """
     rule = this.autoname or {}
-    suffix = "-" + hashlib.sha256(seed or name.encode()).hexdigest()[:7]
-    stem = rule.get("prefix", "") + (name.lower() if rule.get("lower") else name)
-    return stem[: rule.get("max", 255) - len(suffix)] + suffix
+    made = f"{name.lower() if rule.get('lower') else name}-{hashlib.sha256(seed or name.encode()).hexdigest()[:7]}"
+    if len(made) > rule["max"]:
+        wanted = f"{name!r} plus 7 random characters has {len(made)}"
+        raise RefusedError(rule["property"], f"the automatic name {wanted}; {this.token} takes at most {rule['max']}")
+    return rule.get("prefix", "") + made
 
 
 def _paths(old: Any, new: Any, path: str, sets: list[str]) -> Iterator[tuple[str, str]]:

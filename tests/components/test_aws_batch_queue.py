@@ -117,21 +117,32 @@ GROUP = "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"
 
 
 @pytest.mark.parametrize(
-    ("reservation", "target"),
+    ("reservation", "wanted"),
     [
-        ("cr-0123456789abcdef0", {"capacityReservationId": "cr-0123456789abcdef0"}),
-        (GROUP, {"capacityReservationResourceGroupArn": GROUP}),
+        (
+            "cr-0123456789abcdef0",
+            {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}},
+        ),
+        (
+            GROUP,
+            {
+                "capacityReservationPreference": "capacity-reservations-only",
+                "capacityReservationTarget": {"capacityReservationResourceGroupArn": GROUP},
+            },
+        ),
     ],
 )
-def test_a_rung_in_a_reservation_has_a_template_of_its_own(reservation: str, target: dict[str, str]):
+def test_a_rung_in_a_reservation_has_a_template_of_its_own(reservation: str, wanted: dict[str, Any]):
     made = queue(capacity=[{"market": "on_demand", "reservation": reservation, "name": "held"}, {"market": "spot"}])
-    shared, own = (made.one("ec2.LaunchTemplate", name).inputs for name in ("q-machines", "q-on-demand-held-machines"))
-    assert own.pop("capacityReservationSpecification") == {"capacityReservationTarget": target}
+    shared, own = (made.one("ec2.LaunchTemplate", name).inputs for name in ("q-machines", "q-on-demand-held"))
+    assert own.pop("capacityReservationSpecification") == wanted
     assert "capacityReservationSpecification" not in shared
     assert own["userData"] == shared["userData"]
     held, spot = (made.one("batch.ComputeEnvironment", f"q-{label}") for label in ("on-demand-held", "spot"))
     templates = [each.inputs["computeResources"]["launchTemplate"]["launchTemplateId"] for each in (held, spot)]
-    assert templates == ["q-on-demand-held-machines-id", "q-machines-id"]
+    assert templates == ["q-on-demand-held-id", "q-machines-id"]
+    aliases = made.one("ec2.LaunchTemplate", "q-on-demand-held").options["aliases"]
+    assert [name for _, name in aliases] == ["q-on-demand-held-machines"], "it was called so before"
 
 
 def test_an_excluded_type_is_not_started():

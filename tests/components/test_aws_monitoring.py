@@ -13,7 +13,8 @@ from components.aws.metrics import COUNTED
 from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
 from components.aws.queries import QUERIES
 from components.config import ConfigError, Monitoring, part
-from localcloud.aws import insights
+from localcloud.aws import insights, quotas
+from localcloud.aws.iam import DIRECT, Query, refusal
 from tests.components.recording import ACCOUNT, REGION, Made, Recorder, run
 from tests.components.stacks import run_stack
 
@@ -68,7 +69,7 @@ def test_saved_queries_find_what_they_name():
     assert found == [["0"], ["2"], ["3"]]
 
 
-def test_each_queue_has_its_alarms_and_events():
+def test_each_queue_has_its_alarms_and_all_have_the_same_rules():
     assert told().counts() == {
         "AwsMonitoring": 1,
         "cloudwatch.EventRule": 2,
@@ -80,24 +81,69 @@ def test_each_queue_has_its_alarms_and_events():
     }
 
 
-def test_only_this_components_alarms_and_rules_may_publish():
+ALARM = f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:v-monitoring-cpu-failed-1a2b3c4"
+
+
+@pytest.mark.parametrize(
+    ("service", "action", "source", "account", "may"),
+    [
+        ("cloudwatch", "sns:Publish", ALARM, ACCOUNT, True),
+        ("cloudwatch", "sns:Publish", ALARM.replace("alarm:v-", "alarm:w-"), ACCOUNT, False),
+        ("cloudwatch", "sns:Publish", ALARM.replace(ACCOUNT, "210987654321"), "210987654321", False),
+        ("cloudwatch", "sns:Publish", None, None, False),
+        ("cloudwatch", "sns:Subscribe", ALARM, ACCOUNT, False),
+        ("events", "sns:Publish", None, None, True),
+        ("events", "sns:Subscribe", None, None, False),
+        ("events", "sns:SetTopicAttributes", None, None, False),
+        ("s3", "sns:Publish", None, None, False),
+        ("budgets", "sns:Publish", None, ACCOUNT, False),
+    ],
+)
+def test_who_may_publish(service: str, action: str, source: str | None, account: str | None, may: bool):
+    """EventBridge hands SNS no rule and no account, so its grant cannot name them."""
     made = told()
     statements = made.document_of("v-monitoring-alarms-policy")
-    sources = {each["Principal"]["Service"]: each["Condition"] for each in statements}
-    assert sources == {
-        "cloudwatch.amazonaws.com": {
-            "ArnLike": {"aws:SourceArn": f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:v-monitoring-*"},
-            "StringEquals": {"aws:SourceAccount": ACCOUNT},
-        },
-        "events.amazonaws.com": {
-            "ArnLike": {"aws:SourceArn": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/v-monitoring-*"},
-            "StringEquals": {"aws:SourceAccount": ACCOUNT},
-        },
-    }
-    assert {each["Action"] for each in statements} == {"sns:Publish"}
-    # What the conditions name is how the engine names them.
-    for each in [*made.of("cloudwatch.MetricAlarm"), *made.of("cloudwatch.EventRule")]:
-        assert each.name.startswith("v-monitoring-")
+    topic = made.one("sns.TopicPolicy").inputs["arn"]
+    given = {"aws:sourcearn": source, "aws:sourceaccount": account}
+    context = {key: value for key, value in given.items() if value}
+    query = Query(action, topic, {f"Service:{service}.amazonaws.com": DIRECT}, context)
+    policy = {"Version": "2012-10-17", "Statement": statements}
+    assert (refusal(query, [], policy, resource_decides=True) is None) is may
+    assert all(each.name.startswith("v-monitoring-") for each in made.of("cloudwatch.MetricAlarm"))
+
+
+def test_addresses_that_would_share_a_name_are_two_subscriptions():
+    wanted = ["ml.oncall@example.com", "ml-oncall@example.com", "ML-oncall@example.com"]
+    made = monitoring(notify=wanted).of("sns.TopicSubscription")
+    assert {each.inputs["endpoint"] for each in made} == set(wanted)
+    assert len({each.urn for each in made}) == 3
+    alone = monitoring(notify=["ml.oncall@example.com"]).one("sns.TopicSubscription")
+    assert alone.name == "v-monitoring-ml-oncall-example-com"
+
+
+def longest_queues(number: int) -> dict[str, str]:
+    """Queues that were imported, with the longest names of Batch in the partition with the longest name."""
+    start = "arn:aws-us-gov:batch:us-gov-west-1:123456789012:job-queue/"
+    return {f"q{each}": start + f"{each:03}".ljust(128, "q") for each in range(number)}
+
+
+def test_rules_of_fifty_queues_fit_eventbridge():
+    queues = longest_queues(50)
+    made = told(queues=queues, clusters={})
+    rules = made.of("cloudwatch.EventRule")
+    assert len(rules) == 2 * 7
+    assert max(len(each.inputs["eventPattern"]) for each in rules) <= quotas.PATTERN_CHARACTERS
+    for kind in ("stuck", "ended"):
+        patterns = [each.document("eventPattern") for each in rules if f"-{kind}" in each.name]
+        assert [arn for each in patterns for arn in each["detail"]["jobQueue"]] == list(queues.values())
+
+
+def test_a_dashboard_of_many_alarms_has_a_widget_for_each_hundred():
+    made = told(queues=longest_queues(50), clusters={}, stalled_minutes=60, dashboard=True)
+    widgets = made.one("cloudwatch.Dashboard").document("dashboardBody")["widgets"]
+    alarms = [widget["properties"]["alarms"] for widget in widgets if widget["type"] == "alarm"]
+    assert [len(each) for each in alarms] == [100, 50]
+    assert len({alarm for each in alarms for alarm in each}) == 150
 
 
 def test_an_existing_topic_is_told_and_not_changed():
@@ -110,21 +156,21 @@ def test_an_existing_topic_is_told_and_not_changed():
 
 def test_an_event_names_the_queue_the_reason_and_the_command():
     made = told()
-    rule = made.one("cloudwatch.EventRule", "v-monitoring-cpu-blocked").document("eventPattern")
+    rule = made.one("cloudwatch.EventRule", "v-monitoring-stuck").document("eventPattern")
     assert rule == {
         "source": ["aws.batch"],
         "detail-type": ["Batch Job Queue Blocked"],
         "detail": {"jobQueue": [QUEUE]},
     }
-    transformer = made.one("cloudwatch.EventTarget", "v-monitoring-cpu-blocked-topic").inputs["inputTransformer"]
+    transformer = made.one("cloudwatch.EventTarget", "v-monitoring-stuck-topic").inputs["inputTransformer"]
     text = json.loads(transformer["inputTemplate"])
-    assert "Queue cpu" in text
+    assert "Queue <queue>" in text
     assert text.endswith("tidemill explain <job>")
     assert set(re.findall(r"<(\w+)>", text)) <= transformer["inputPaths"].keys()
 
 
 def test_a_failed_array_is_told_and_its_children_and_cancelled_ones_are_not():
-    detail = told().one("cloudwatch.EventRule", "v-monitoring-cpu-ended").document("eventPattern")["detail"]
+    detail = told().one("cloudwatch.EventRule", "v-monitoring-ended").document("eventPattern")["detail"]
     assert detail["arrayProperties"] == {"index": [{"exists": False}]}
     assert detail["statusReason"] == [{"exists": False}, {"anything-but": {"prefix": "cancelled: "}}]
 

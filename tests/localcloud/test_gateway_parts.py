@@ -91,6 +91,48 @@ def test_a_roles_inline_policies_are_limited_together():
     assert iam.list_role_policies(RoleName="full")["PolicyNames"] == ["a", "b"]
 
 
+def sized(characters: int, **more: Any) -> str:
+    """A policy document of so many characters, without white space."""
+    statement: dict[str, Any] = {"Effect": "Allow", "Action": "sts:AssumeRole", "Sid": "", **more}
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    room = characters - len(json.dumps(document, separators=(",", ":")))
+    return json.dumps({**document, "Statement": [{**statement, "Sid": room * "s"}]}, separators=(",", ":"))
+
+
+def test_policies_of_the_size_that_iam_takes_and_a_character_more():
+    gaps.fill()
+    iam = accounts.service_client("iam", REGION)
+    anything = {"Resource": "*"}
+    made = iam.create_policy(PolicyName="most", PolicyDocument=sized(6144, **anything))["Policy"]["Arn"]
+    for call, what in (("create_policy", {"PolicyName": "more"}), ("create_policy_version", {"PolicyArn": made})):
+        with pytest.raises(iam.exceptions.LimitExceededException, match="PolicySize: 6144"):
+            getattr(iam, call)(PolicyDocument=sized(6145, **anything), **what)
+    trusted = {"Principal": {"AWS": f"arn:aws:iam::{accounts.ACCOUNT}:root"}}
+    iam.create_role(RoleName="most", AssumeRolePolicyDocument=sized(2048, **trusted))
+    with pytest.raises(iam.exceptions.LimitExceededException, match="ACLSizePerRole: 2048"):
+        iam.create_role(RoleName="more", AssumeRolePolicyDocument=sized(2049, **trusted))
+    with pytest.raises(iam.exceptions.LimitExceededException, match="ACLSizePerRole: 2048"):
+        iam.update_assume_role_policy(RoleName="most", PolicyDocument=sized(2049, **trusted))
+
+
+def test_an_event_pattern_and_an_alarm_widget_of_the_size_that_aws_takes_and_one_more():
+    gaps.fill()
+    events, cloudwatch = (accounts.service_client(name, REGION) for name in ("events", "cloudwatch"))
+    start = len(json.dumps({"source": [""]}))
+    events.put_rule(Name="most", EventPattern=json.dumps({"source": [(2048 - start) * "s"]}))
+    with pytest.raises(events.exceptions.ClientError, match="less than or equal to 2048"):
+        events.put_rule(Name="more", EventPattern=json.dumps({"source": [(2049 - start) * "s"]}))
+
+    def put(*numbers: int) -> None:
+        widgets = [{"type": "alarm", "properties": {"alarms": number * ["arn"]}} for number in numbers]
+        cloudwatch.put_dashboard(DashboardName="d", DashboardBody=json.dumps({"widgets": widgets}))
+
+    put(1, 100)
+    for numbers in ((100, 101), (0,)):
+        with pytest.raises(cloudwatch.exceptions.ClientError, match="Should NOT have"):
+            put(*numbers)
+
+
 def test_what_aws_does_for_a_role_is_asked_too():
     group = f"arn:aws:logs:{REGION}:{accounts.ACCOUNT}:log-group:/g"
     policy = {"Effect": "Allow", "Action": "logs:PutLogEvents", "Resource": f"{group}:*"}

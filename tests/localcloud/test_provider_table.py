@@ -183,8 +183,26 @@ def test_automatic_name(token: str, key: str, pattern: str) -> None:
     assert re.fullmatch(pattern, first)
     again = resources.check(row(token), "main", {key: first}, known, b"another seed")
     assert again[key] == first, "a resource keeps the name that it was given"
-    long = resources.check(row("aws:iam/role:Role"), "N" * 80, {}, {"assumeRolePolicy": "{}"}, b"s")["name"]
-    assert len(long) == 64
+
+
+@pytest.mark.parametrize(
+    ("token", "key", "most"),
+    [
+        ("aws:iam/role:Role", "name", 64),
+        ("aws:cloudwatch/eventRule:EventRule", "name", 64),
+        ("aws:sns/topic:Topic", "name", 80),
+        ("aws:ec2/launchTemplate:LaunchTemplate", "name", 125),
+        (QUEUE, "name", 128),
+        ("aws:kms/alias:Alias", "name", 238),
+    ],
+)
+def test_an_automatic_name_is_refused_where_it_is_too_long_and_never_cut(token: str, key: str, most: int) -> None:
+    given = {"priority": 1, "state": "ENABLED", "assumeRolePolicy": "{}", "targetKeyId": "k"}
+    known = {name: value for name, value in given.items() if name in row(token).properties}
+    fits = resources.check(row(token), "n" * (most - 8), {}, known, b"s")[key]
+    assert len(fits.removeprefix("alias/")) == most
+    with pytest.raises(RefusedError, match=f"7 random characters has {most + 1}; .* at most {most}"):
+        resources.check(row(token), "n" * (most - 7), {}, known, b"s")
 
 
 OWN_ROLE = "arn:aws:iam::123456789012:role/batch"

@@ -69,7 +69,7 @@ def test_a_blocked_queue_tells_the_reason_and_the_command(team: Team) -> None:
     job = team.submit(queue, "true", cpus=64)
     until(lambda: bool(oncall.messages()))
     [message] = oncall.messages()
-    assert "Queue cpu is blocked" in message
+    assert f"Queue {queue} is blocked" in message
     assert "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT" in message
     assert message.endswith(f"tidemill explain {job.id}")
 
@@ -87,12 +87,24 @@ def test_a_healthy_job_and_a_cancelled_one_tell_nothing_and_a_failed_one_does(te
     assert message.endswith(f"tidemill explain {failed.id}")
 
 
-def test_a_topic_that_admits_no_rule_is_told_nothing(team: Team) -> None:
+CONDITIONAL = {
+    "Effect": "Allow",
+    "Principal": {"Service": "events.amazonaws.com"},
+    "Action": "sns:Publish",
+    "Resource": "*",
+    "Condition": {"StringEquals": {"aws:SourceAccount": "123456789012"}},
+}
+
+
+@pytest.mark.parametrize("allowed", [[], [CONDITIONAL]], ids=["no rule", "rules of an account"])
+def test_a_topic_that_admits_eventbridge_not_or_under_a_condition_is_told_nothing(
+    team: Team, allowed: list[dict[str, Any]]
+) -> None:
     queue = team.queue(team.environment(**SMALL))
     oncall = Oncall(team.cloud, queue)
-    deny: dict[str, Any] = {"Version": "2012-10-17", "Statement": []}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": allowed})
     sns = service_client("sns", REGION)
-    sns.set_topic_attributes(TopicArn=oncall.topic, AttributeName="Policy", AttributeValue=json.dumps(deny))
+    sns.set_topic_attributes(TopicArn=oncall.topic, AttributeName="Policy", AttributeValue=policy)
     failed = team.submit(queue, "false")
     ends(team, failed)
     assert oncall.messages() == []

@@ -21,9 +21,19 @@ SIZES = {
 Source: https://cloud.google.com/filestore/docs/service-tiers"""
 
 
+LONGEST_ON_AWS = 45
+"""Team, environment and file system without hyphens: what is left of the 64 of a creation token for the rest of the
+logical name and auto-naming. Source: https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html"""
+
+LONGEST_ON_GCP = 44
+"""The same of Filestore's 63.
+Source: https://cloud.google.com/filestore/docs/reference/rest/v1/projects.locations.instances/create"""
+
+
 def check_on_aws(config: StackConfig) -> None:
     """EFS has no tiers, sizes or zones."""
     for name, made in config.file_systems.items():
+        _check_name(config, name, LONGEST_ON_AWS, "EFS limits the token that is")
         for key in ("tier", "size_gib", "zone"):
             refuse(["file_systems", name], made, key, "only on GCP", "Leave it out; EFS grows with what it holds")
 
@@ -32,6 +42,7 @@ def check_on_gcp(config: StackConfig) -> None:
     """Filestore needs a tier, a zone unless the tier is regional, and one of the tier's sizes."""
     for name, made in config.file_systems.items():
         here = ["file_systems", name]
+        _check_name(config, name, LONGEST_ON_GCP, "Filestore limits the name of the instance that is")
         for key in ("throughput", "infrequent_after_days", "backup"):
             refuse(here, made, key, "only on AWS", "Leave it out; a tier has its own speed and price")
         if made.tier is None:
@@ -47,6 +58,17 @@ def check_on_gcp(config: StackConfig) -> None:
                 " or ".join(map(_said, SIZES[made.tier])),
                 "Take the next larger size",
             )
+
+
+def _check_name(config: StackConfig, name: str, longest: int, why: str) -> None:
+    together = len(config.team) + len(config.environment) + len(name)
+    if together > longest:
+        raise ConfigError(
+            key_path(["file_systems", name]),
+            shown(name),
+            f"team, environment and file system with at most {longest} characters together; these have {together}",
+            f"Shorten one of them; {why} made from them",
+        )
 
 
 def size_of(made: FileSystem) -> int:

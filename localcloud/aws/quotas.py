@@ -1,0 +1,107 @@
+"""Sizes that AWS refuses and moto takes: of policies, of event patterns and of a dashboard's list of alarms."""
+
+from __future__ import annotations
+
+import json
+
+from moto.cloudwatch.exceptions import DashboardInvalidInputError
+from moto.cloudwatch.models import CloudWatchBackend
+from moto.events.exceptions import ValidationException
+from moto.events.models import EventsBackend
+from moto.iam.exceptions import LimitExceededException
+from moto.iam.models import IAMBackend
+
+INLINE_CHARACTERS = 10_240
+MANAGED_CHARACTERS = 6_144
+TRUST_CHARACTERS = 2_048
+"""https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
+
+PATTERN_CHARACTERS = 2_048
+"""https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html"""
+
+WIDGET_ALARMS = 100
+"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
+
+_put_role_policy = IAMBackend.put_role_policy
+_create_policy = IAMBackend.create_policy
+_create_policy_version = IAMBackend.create_policy_version
+_create_role = IAMBackend.create_role
+_update_assume_role_policy = IAMBackend.update_assume_role_policy
+_put_rule = EventsBackend.put_rule
+_put_dashboard = CloudWatchBackend.put_dashboard
+
+
+def _size(text: str) -> int:
+    """Characters that IAM counts of a permission policy: all but white space."""
+    return len("".join(text.split()))
+
+
+def _inline(self: IAMBackend, role_name: str, policy_name: str, policy_json: str) -> None:
+    """One limit applies to all inline policies of a role together."""
+    policies = {**self.get_role(role_name).policies, policy_name: policy_json}
+    if sum(map(_size, policies.values())) > INLINE_CHARACTERS:
+        raise LimitExceededException(f"Maximum policy size of {INLINE_CHARACTERS} bytes exceeded for role {role_name}")
+    _put_role_policy(self, role_name, policy_name, policy_json)
+
+
+def _managed(policy_document: str) -> None:
+    if _size(policy_document) > MANAGED_CHARACTERS:
+        raise LimitExceededException(f"Cannot exceed quota for PolicySize: {MANAGED_CHARACTERS}")
+
+
+def _trust(policy_document: str) -> None:
+    if len(policy_document) > TRUST_CHARACTERS:
+        raise LimitExceededException(f"Cannot exceed quota for ACLSizePerRole: {TRUST_CHARACTERS}")
+
+
+def _policy(
+    self: IAMBackend, description: str, path: str, policy_document: str, *rest: object, **more: object
+) -> object:
+    _managed(policy_document)
+    return _create_policy(self, description, path, policy_document, *rest, **more)  # type: ignore[arg-type]
+
+
+def _version(self: IAMBackend, policy_arn: str, policy_document: str, set_as_default: bool) -> object:
+    _managed(policy_document)
+    return _create_policy_version(self, policy_arn, policy_document, set_as_default)
+
+
+def _role(self: IAMBackend, role_name: str, assume_role_policy_document: str, *rest: object, **more: object) -> object:
+    _trust(assume_role_policy_document)
+    return _create_role(self, role_name, assume_role_policy_document, *rest, **more)  # type: ignore[arg-type]
+
+
+def _assume(self: IAMBackend, role_name: str, policy_document: str) -> None:
+    _trust(policy_document)
+    _update_assume_role_policy(self, role_name, policy_document)
+
+
+def _rule(self: EventsBackend, name: str, *rest: object, event_pattern: str | None = None, **more: object) -> object:
+    if event_pattern and len(event_pattern) > PATTERN_CHARACTERS:
+        raise ValidationException(
+            f"1 validation error detected: Value '{event_pattern}' at 'eventPattern' failed to satisfy constraint: "
+            f"Member must have length less than or equal to {PATTERN_CHARACTERS}"
+        )
+    return _put_rule(self, name, *rest, event_pattern=event_pattern, **more)  # type: ignore[arg-type]
+
+
+def _dashboard(self: CloudWatchBackend, name: str, body: str) -> object:
+    for number, widget in enumerate(json.loads(body).get("widgets", [])):
+        alarms = widget["properties"]["alarms"] if widget["type"] == "alarm" else [name]
+        if not 1 <= len(alarms) <= WIDGET_ALARMS:
+            fewer_or_more = f"fewer than 1 items or more than {WIDGET_ALARMS}"
+            raise DashboardInvalidInputError(
+                f"The dashboard body is invalid: /widgets/{number}/properties/alarms Should NOT have {fewer_or_more}"
+            )
+    return _put_dashboard(self, name, body)
+
+
+def limit() -> None:
+    """Give moto's own classes these quotas, once."""
+    IAMBackend.put_role_policy = _inline  # type: ignore[method-assign]
+    IAMBackend.create_policy = _policy  # type: ignore[method-assign, assignment]
+    IAMBackend.create_policy_version = _version  # type: ignore[method-assign, assignment]
+    IAMBackend.create_role = _role  # type: ignore[method-assign, assignment]
+    IAMBackend.update_assume_role_policy = _assume  # type: ignore[method-assign]
+    EventsBackend.put_rule = _rule  # type: ignore[method-assign, assignment]
+    CloudWatchBackend.put_dashboard = _dashboard  # type: ignore[method-assign, assignment]
