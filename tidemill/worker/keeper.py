@@ -91,7 +91,7 @@ class Keeper:
         self._stopping_at: float | None = None
         self._start_at = 0.0
         self._reclaim_at = time.monotonic() + (run.reclaim_seconds or 0)
-        self._failures = 0
+        self._failures = self._failing_from = 0
         self.reclaimed = self.died = 0
         self.error = ""
 
@@ -258,8 +258,11 @@ class Keeper:
         pause = BROKEN_PAUSE
         if code > 0 or not process.served:
             pause *= 2**self._failures
+            if not self._failures:
+                self._failing_from = self._started
             self._failures += 1
-            at_work = any(other.leased for other in self._processes.values())
+            # One that has started since has done nothing yet: where all fail, another one always holds a chunk.
+            at_work = any(one.leased and one.number < self._failing_from for one in self._processes.values())
             if self._failures >= FAILURES and not at_work:
                 self.error = process.error or f"worker {process.number} ended with exit code {code}"
                 self._stop()
