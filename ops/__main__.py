@@ -16,6 +16,8 @@ COMMANDS = {
     "estimate": ("ops.estimate", "Estimate a stack's cost: idle per month, and at most per hour."),
     "first-account": ("ops.first_account", "Check on a real account what localcloud only assumes."),
     "insights": ("ops.insights", "Turn Container Insights of a stack on AWS on or off."),
+    "orphans": ("ops.orphans", "List deployed stacks whose file is gone."),
+    "owners": ("ops.owners", "Write CODEOWNERS for what guards the stacks."),
     "plan": ("ops.deploy", "Preview a stack on your login and save the plan."),
     "preview": ("ops.preview", "Show what a stack would make, under the policies."),
     "prices": ("ops.prices", "Show or refresh the price table."),

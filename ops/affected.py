@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import click
 import yaml
 
 from components.config import ConfigError, from_file
-from ops.git import changed
-from ops.project import STACKS
+from ops import git
+from ops.imports import closure
+from ops.project import POLICY, ROOT, STACKS
+from ops.review.document import Base
 
-ALL, AWS, GCP, NONE = "all", "aws", "gcp", "none"
+ALL, AWS, GCP, NONE, IMPORTERS = "all", "aws", "gcp", "none", "importers"
 
 RULES = (
     ("stacks/", NONE),  # stack files are looked at first; the rest is for editors
@@ -23,12 +26,12 @@ RULES = (
     ("components/gcp/", GCP),
     ("components/", ALL),
     ("policy/", ALL),
-    ("tidemill/descriptor.py", ALL),
     ("tidemill/machines/data/aws.json", AWS),
     ("tidemill/machines/data/gcp.json", GCP),
-    ("tidemill/machines/", ALL),
-    ("tidemill/prices/", ALL),
-    ("tidemill/", NONE),  # the client and the worker: a stack names the worker's image by its digest
+    ("tidemill/prices/data/aws/", AWS),
+    ("tidemill/prices/data/gcp/", GCP),
+    # A stack's program reads some of it; the rest is the client and the worker, whose image a stack names by digest.
+    ("tidemill/", IMPORTERS),
     ("__main__.py", ALL),
     ("Pulumi.yaml", ALL),
     ("pyproject.toml", ALL),
@@ -59,7 +62,7 @@ RULES = (
 )
 """Path prefixes and whose stacks a change there can affect; the first match decides. A path without a row affects
 all stacks: an extra preview costs a minute, a missing one hides a replacement. A test requires a row for every
-tracked file."""
+tracked file. `importers` are the stacks whose program or policy pack imports the file."""
 
 _STACK_FILE = re.compile(r"stacks/Pulumi\.(?P<stack>[^/]+)\.yaml")
 _HOME_HINT = "set it to the output `ci` of the bootstrap stack (docs/ci.md)"
@@ -78,6 +81,8 @@ class Stack:
     """The variable with the login to its account or project: ``TIDEMILL_AWS_PROD``."""
     login: Mapping[str, str] | None = None
     """``backend_url``, ``provider`` and the identities ``preview`` and ``deploy``; None if the variable is not set."""
+    removed: bool = False
+    """Whether the change removes or renames its file: its resources stay, and nothing manages them any more."""
 
 
 @click.command()
@@ -89,6 +94,8 @@ class Stack:
 def affected(base: str | None, everything: bool, environment: str | None, with_login: bool, as_json: bool) -> None:
     """List the stacks that a change can affect, based on the paths of the changed files.
 
+    A stack whose file the change removes or renames is listed too: its resources stay in the cloud.
+
     CI_VARIABLES may hold a JSON object. Its TIDEMILL_<CLOUD>_<ENVIRONMENT> is the output `ci` of the bootstrap stack in
     that environment's account or project: `pulumi stack output ci --json`.
 
@@ -96,27 +103,38 @@ def affected(base: str | None, everything: bool, environment: str | None, with_l
     """
     if everything == bool(base):
         raise click.UsageError("pass either --base REF or --all.")
-    variables = _json("CI_VARIABLES", os.environ.get("CI_VARIABLES") or "{}")
-    known = {name: _with_login(stack, variables) for name, stack in stacks().items()}
+    variables = ci_variables()
+    begun = git.base(base) if base else None
+    every = {**stacks(), **(removed(begun) if begun else {})}
+    known = {name: _with_login(stack, variables) for name, stack in every.items()}
     if with_login:
         known = {name: stack for name, stack in known.items() if stack.login}
-    reasons = dict.fromkeys(known, "--all") if everything else why(changed(base or ""), known.values())
+    reasons = dict.fromkeys(known, "--all") if begun is None else why(git.changed(begun.commit), known.values())
     found = [known[name] for name in sorted(reasons) if environment in (None, known[name].environment)]
     if as_json:
         click.echo(json.dumps([asdict(stack) for stack in found]))
         return
     for stack in found:
-        click.echo(f"{stack.stack}\t{reasons[stack.stack]}")
+        click.echo(f"{stack.stack}\t{reasons[stack.stack]}{' is removed' if stack.removed else ''}")
     if not found:
         # Not on stdout, which a script reads stacks from.
         click.echo("No stack is affected.", err=True)
+
+
+def ci_variables() -> dict[str, Any]:
+    """The repository's variables, which CI passes in CI_VARIABLES; empty elsewhere.
+
+    Raises:
+        click.UsageError: It is not a JSON object.
+    """
+    return json_object("CI_VARIABLES", os.environ.get("CI_VARIABLES") or "{}")
 
 
 def _with_login(stack: Stack, variables: Mapping[str, Any]) -> Stack:
     text = variables.get(stack.home)
     if not text:
         return stack
-    given = _json(stack.home, text)
+    given = json_object(stack.home, text)
     try:
         deploy = given["deploy"].get(stack.environment, "")
         login = {
@@ -131,7 +149,12 @@ def _with_login(stack: Stack, variables: Mapping[str, Any]) -> Stack:
     return replace(stack, login={**login, "deploy": deploy})
 
 
-def _json(name: str, text: str) -> dict[str, Any]:
+def json_object(name: str, text: str) -> dict[str, Any]:
+    """The JSON object that a variable holds.
+
+    Raises:
+        click.UsageError: It holds none.
+    """
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
@@ -155,28 +178,63 @@ def stacks(folder: Path = STACKS) -> dict[str, Stack]:
         except ConfigError as error:
             raise click.UsageError(str(error)) from None
         region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{config.cloud}:region", "")
-        home = re.sub(r"\W", "_", f"TIDEMILL_{config.cloud}_{config.environment}").upper()
-        found[name] = Stack(name, config.cloud, config.environment, region, home)
+        found[name] = _stack(name, config.cloud, config.environment, region)
     return found
+
+
+def removed(base: Base) -> dict[str, Stack]:
+    """The stacks whose files a commit has and this checkout has not, by name."""
+    found = {}
+    for path in git.changed(base.commit):
+        own = _STACK_FILE.fullmatch(path)
+        if own and not (ROOT / path).exists() and (text := git.content(base.commit, path)) is not None:
+            found[own["stack"]] = _as_it_was(own["stack"], text)
+    return found
+
+
+def _as_it_was(name: str, text: str) -> Stack:
+    """A stack by the text of its file, which may be wrong: nothing reads it any more."""
+    try:
+        keys = yaml.safe_load(text)["config"]
+        cloud, environment = keys.get("tidemill:cloud", AWS), keys.get("tidemill:environment", "")
+        return replace(_stack(name, cloud, environment, keys.get(f"{cloud}:region", "")), removed=True)
+    except (yaml.YAMLError, TypeError, KeyError, AttributeError):
+        return replace(_stack(name, AWS, "", ""), removed=True)
+
+
+def _stack(name: str, cloud: str, environment: str, region: str) -> Stack:
+    home = re.sub(r"\W", "_", f"TIDEMILL_{cloud}_{environment}").upper()
+    return Stack(name, cloud, environment, region, home)
 
 
 def why(paths: Iterable[str], known: Iterable[Stack]) -> dict[str, str]:
     """The stacks that changed files can affect, each with the first path that does.
 
-    A deleted stack file affects nothing: its resources stay until the stack is destroyed.
+    Nothing affects a removed stack but the removal of its file.
     """
     listed = list(known)
     found: dict[str, str] = {}
     for path in paths:
         own, whose = _STACK_FILE.fullmatch(path), scope(path)
         for stack in listed:
-            if stack.stack == own["stack"] if own else whose in (ALL, stack.cloud):
+            if stack.stack == own["stack"] if own else whose in (ALL, stack.cloud) and not stack.removed:
                 found.setdefault(stack.stack, path)
     return found
 
 
 def scope(path: str) -> str:
     """Whose stacks a path can affect, stack files aside: `all`, `aws`, `gcp` or `none`."""
-    return next(
+    whose = next(
         (whose for start, whose in RULES if path == start or (start[-1] == "/" and path.startswith(start))), ALL
     )
+    if whose != IMPORTERS:
+        return whose
+    reached = [cloud for cloud, other in ((AWS, GCP), (GCP, AWS)) if path in _imported(without=other)]
+    return {0: NONE, 1: "".join(reached), 2: ALL}[len(reached)]
+
+
+@cache
+def _imported(without: str) -> frozenset[str]:
+    """The files that a stack's program and its policy pack import, without one cloud's components."""
+    policies = (path.relative_to(ROOT).as_posix() for path in POLICY.rglob("*.py"))
+    return closure(["__main__.py", *policies], (f"components/{without}/",))

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from ops import project
-from ops.engine import shown
-from ops.preview import mistakes_told
+from ops.engine import mistakes_told, shown
 from ops.project import policy_options, read_config
 
 _PREVIEW_SECONDS = 600

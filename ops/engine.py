@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,8 @@ import click
 import yaml
 
 from components.config import StackConfig
-from localcloud.cloud import Cloud, GcpCloud
+from localcloud.cloud import Cloud, CloudError, GcpCloud
+from localcloud.engine import EngineError
 from ops import base_stack
 from ops.processes import output, run
 from ops.project import ROOT, copy_project, policy_options
@@ -27,6 +29,19 @@ _CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
 _DEBUGGING = {"PULUMI_DEBUG_COMMANDS": "true"}
 # Source positions on the machine that previewed: irrelevant to a reviewer, and half of the file.
 _TRACES = ("stackTrace", "sourcePosition")
+
+
+@contextmanager
+def mistakes_told() -> Iterator[None]:
+    """Report why the engine cannot run as one line for the caller."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise click.UsageError(f"{error.filename} is not on PATH: https://www.pulumi.com/docs/install") from None
+    except subprocess.TimeoutExpired as error:
+        raise click.ClickException(f"not finished after {error.timeout:.0f} s; stopped") from None
+    except (CloudError, EngineError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 class PreviewRun:

@@ -37,6 +37,19 @@ def changed(ref: str) -> list[str]:
     return [path for path in found.stdout.decode().split("\0") if path]
 
 
+def differing(commit: str) -> list[str]:
+    """The paths in which the project's folder differs from a commit, including edits that are not committed."""
+    found = _git("diff", "--name-only", "--no-renames", "-z", commit, "--")
+    new = _git("ls-files", "--others", "--exclude-standard", "-z")
+    return sorted({path for done in (found, new) for path in done.stdout.decode().split("\0") if path})
+
+
+def content(commit: str, path: str) -> str | None:
+    """The text of a file of the project as it is in a commit; None if the commit does not have it."""
+    found = _git("cat-file", "blob", f"{commit}:./{path}")
+    return None if found.returncode else found.stdout.decode(errors="replace")
+
+
 def extract(commit: str, names: tuple[str, ...], folder: Path) -> None:
     """Write files and folders of the project as they are in a commit; skip those that it does not have.
 

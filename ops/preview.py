@@ -1,19 +1,15 @@
 """`python -m ops preview`: what stacks would change, under the policy pack."""
 
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from components.config import StackConfig
-from localcloud.cloud import CloudError
-from localcloud.engine import EngineError
-from ops import git
-from ops.engine import PreviewRun
+from ops import affected, git, orphans
+from ops.engine import PreviewRun, mistakes_told
 from ops.options import WHERE
 from ops.project import read_config
 from ops.review.document import Base
@@ -23,7 +19,11 @@ from ops.scores import spot_scores
 @click.command()
 @click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
 @WHERE
-@click.option("--base", help="On localcloud: first bring up this commit's (branch's, tag's) version of the stack.")
+@click.option(
+    "--base",
+    help="On localcloud: first bring up this commit's (branch's, tag's) version of the stack. A stack whose file has "
+    "gone since needs it anywhere.",
+)
 @click.option(
     "--json",
     "target",
@@ -37,13 +37,12 @@ def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path 
     Exits 1 if a program fails, a mandatory policy is violated or there is no engine; 2 if an argument or a stack file
     is wrong. Creates nothing.
     """
-    configs = {stack: read_config(stack) for stack in stacks}
-    if base and where == "login":
-        raise click.UsageError("--base is for localcloud; --on login compares with your account.")
     found = git.base(base) if base else None
+    configs = configs_of(stacks, found)
+    if found and where == "login" and any(isinstance(config, StackConfig) for config in configs.values()):
+        raise click.UsageError("--base is for localcloud; --on login compares with your account.")
     if target is None:
-        with mistakes_told():
-            codes = [PreviewRun(stack, config, where, found).show() for stack, config in configs.items()]
+        codes = [_shown(stack, config, where, found) for stack, config in configs.items()]
         sys.exit(next((code for code in codes if code), 0))
     files = _targets(target, list(configs))
     failed = False
@@ -55,30 +54,37 @@ def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path 
     sys.exit(1 if failed else 0)
 
 
+def configs_of(stacks: tuple[str, ...], base: Base | None) -> Mapping[str, StackConfig | affected.Stack]:
+    """Each stack's config, or what is known of a stack whose file has gone since the base.
+
+    Raises:
+        click.UsageError: There is no such stack, or its file is wrong.
+    """
+    gone = affected.removed(base) if base else {}
+    return {stack: gone.get(stack) or read_config(stack) for stack in stacks}
+
+
+def _shown(stack: str, config: StackConfig | affected.Stack, where: str, base: Base | None) -> int:
+    if isinstance(config, affected.Stack):
+        click.echo(f"{stack}: stacks/Pulumi.{stack}.yaml is removed; its resources stay in the cloud.")
+        return 0
+    with mistakes_told():
+        return PreviewRun(stack, config, where, base).show()
+
+
 def document_of(
-    stack: str, config: StackConfig, where: str, base: Base | None = None, *, refresh: bool = False
+    stack: str, config: StackConfig | affected.Stack, where: str, base: Base | None = None, *, refresh: bool = False
 ) -> dict:
     """Preview a stack, optionally after a refresh, and return the preview document (docs/review.md).
 
     Raises:
         click.ClickException: There is no engine, or it did not finish in time.
     """
+    if isinstance(config, affected.Stack):
+        return orphans.document(config, base and base.model_dump(), where)
     with mistakes_told():
         found = PreviewRun(stack, config, where, base).document(refresh=refresh)
     return {**found, "spot": spot_scores(found)} if where == "login" and not refresh else found
-
-
-@contextmanager
-def mistakes_told() -> Iterator[None]:
-    """Report why the engine cannot run as one line for the caller."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise click.UsageError(f"{error.filename} is not on PATH: https://www.pulumi.com/docs/install") from None
-    except subprocess.TimeoutExpired as error:
-        raise click.ClickException(f"not finished after {error.timeout:.0f} s; stopped") from None
-    except (CloudError, EngineError) as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _targets(target: Path, stacks: list[str]) -> dict[str, Path]:
@@ -102,6 +108,8 @@ def _write(path: Path, document: dict) -> None:
 
 
 def _line(document: dict, path: Path) -> str:
+    if document.get("removed"):
+        return f"{document['stack']}: its stack file is removed. Written to {path}."
     counts = (document["preview"] or {}).get("changeSummary") or {}
     changes = ", ".join(f"{count} {op}" for op, count in sorted(counts.items())) or "nothing planned"
     told = len(document["policies"])

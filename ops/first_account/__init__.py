@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import click
 
+from ops.engine import mistakes_told
 from ops.first_account.account import Account, DiffersError
 from ops.first_account.checks import CHECKS
-from ops.preview import mistakes_told
 from ops.project import read_config
 from tidemill.errors import TidemillError
 

@@ -21,11 +21,21 @@ _KEPT = ("same", "read", "refresh", "diff")
 _ORDER = ("delete", "replace", "update", "import", "create")
 
 
-def build(previews: Iterable[Preview], today: datetime.date | None = None, prices: Prices = known_prices) -> Review:
-    """Review previews, in the order of their stacks' names."""
+def build(
+    previews: Iterable[Preview],
+    today: datetime.date | None = None,
+    prices: Prices = known_prices,
+    guardrails: Iterable[Finding] = (),
+) -> Review:
+    """Review previews, in the order of their stacks' names.
+
+    Args:
+        guardrails: Findings about what guards all stacks.
+    """
     day = today or datetime.datetime.now(datetime.UTC).date()
     reviews = [_stack(preview, day, prices) for preview in previews]
-    return Review(stacks=tuple(sorted(reviews, key=lambda review: review.stack)))
+    guarded = tuple(sorted((_clean(finding) for finding in guardrails), key=_place))
+    return Review(stacks=tuple(sorted(reviews, key=lambda review: review.stack)), guardrails=guarded)
 
 
 def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackReview:
@@ -35,6 +45,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
     fleets = capacity.fleets(steps, preview.cloud, preview.region, used)
     idle = capacity.idle(steps, preview.cloud, preview.region, used)
     found = [
+        *results.removed(preview),
         *results.findings(preview, said, today),
         *state.findings(steps),
         *compute.findings(steps),

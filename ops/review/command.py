@@ -10,10 +10,11 @@ import click
 from pydantic import TypeAdapter
 
 from ops.options import WHERE
+from ops.review import guardrails
 from ops.review.build import build
-from ops.review.document import DocumentError, Preview, parse, read
+from ops.review.document import Base, DocumentError, Preview, parse, read
 from ops.review.markdown import render
-from ops.review.models import SEVERITIES, Review, Severity
+from ops.review.models import SEVERITIES, Finding, Review, Severity
 
 EXIT_CODES: dict[Severity, int] = {"medium": 3, "high": 4, "critical": 5}
 """Exit codes by the worst finding that counts."""
@@ -25,9 +26,8 @@ EXIT_CODES: dict[Severity, int] = {"medium": 3, "high": 4, "critical": 5}
 @WHERE
 @click.option(
     "--base",
-    default="main",
-    show_default=True,
-    help="With --stack on localcloud: the commit, branch or tag to compare with, where HEAD left it.",
+    help="The commit, branch or tag to compare with, where HEAD left it; with --stack `main` unless set. Changes of "
+    "what guards the stacks since then are findings: policies, waivers, workflows, CI's identities.",
 )
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write the comment to this file.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Write the review as JSON.")
@@ -42,7 +42,7 @@ def review(  # noqa: PLR0917
     files: tuple[Path, ...],
     stacks: tuple[str, ...],
     where: str,
-    base: str,
+    base: str | None,
     markdown: Path | None,
     target: Path | None,
     fail_on: Severity,
@@ -53,11 +53,14 @@ def review(  # noqa: PLR0917
     or 5 for medium, high or critical. Exits 1 if there is no engine, 2 if an argument or a file is wrong. A failed
     preview is critical.
     """
-    if not files and not stacks:
+    if not files and not stacks and not base:
         raise click.UsageError("Pass FILES from `ops preview --json`, or --stack STACK to preview it first.")
     named = _previews(files)
     _once([*named, *((f"--stack {stack}", stack) for stack in stacks)])
-    found = build([*(each for _, each in named), *_all_previewed(stacks, where, base)])
+    # Reviewing files alone needs neither git nor the engine.
+    begun = _base(base or "main") if base or (stacks and where == "localcloud") else None
+    previews = [*(each for _, each in named), *_all_previewed(stacks, where, begun)]
+    found = build(previews, guardrails=_guardrails(begun) if begun else ())
     text = render(found)
     if markdown:
         _write(markdown, "--markdown", text)
@@ -101,16 +104,31 @@ def _once(named: list[tuple[str, Preview | str]]) -> None:
         seen[stack] = where
 
 
-def _all_previewed(stacks: tuple[str, ...], where: str, base: str) -> list[Preview]:
+def _base(ref: str) -> Base:
+    from ops import git  # noqa: PLC0415
+
+    return git.base(ref)
+
+
+def _guardrails(base: Base) -> list[Finding]:
+    from ops import git, project  # noqa: PLC0415
+
+    def read(path: str, before: bool) -> str | None:
+        now = project.ROOT / path
+        if before:
+            return git.content(base.commit, path)
+        return now.read_text(encoding="utf-8", errors="replace") if now.is_file() else None
+
+    return list(guardrails.findings(git.differing(base.commit), read))
+
+
+def _all_previewed(stacks: tuple[str, ...], where: str, base: Base | None) -> list[Preview]:
     if not stacks:
         return []
-    # Reviewing files needs no engine, and none of its imports.
-    from ops import git  # noqa: PLC0415
-    from ops.preview import document_of  # noqa: PLC0415
-    from ops.project import read_config  # noqa: PLC0415
+    from ops.preview import configs_of, document_of  # noqa: PLC0415
 
-    configs = {stack: read_config(stack) for stack in stacks}
-    found = git.base(base) if where == "localcloud" else None
+    found = base if where == "localcloud" else None
+    configs = configs_of(stacks, base)
     return [parse(json.dumps(document_of(stack, config, where, found)), stack) for stack, config in configs.items()]
 
 

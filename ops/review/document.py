@@ -161,6 +161,13 @@ class Base(BaseModel):
         return self.ref if self.commit.startswith(self.ref) else f"{self.ref} ({self.commit[:9]})"
 
 
+class Removed(BaseModel):
+    """A stack whose file the change removes or renames."""
+
+    resources: int | None = None
+    """How many it has in its backend; None if that was not asked."""
+
+
 class Preview(BaseModel):
     """The preview of one stack."""
 
@@ -176,6 +183,7 @@ class Preview(BaseModel):
     errors: list[str] = []
     exit_code: int
     base: Base | None = None
+    removed: Removed | None = None
 
     @property
     def first(self) -> bool:

@@ -91,7 +91,7 @@ def _text(review: Review, detail: Detail) -> str:
         found = _findings(review, severities, detail)
         lines += [f"### {title}", "", *found, ""] if found else []
     lines += _section("Capacity and money", list(money.tables(stacks, detail.fleets)))
-    lines += _section("Changes", list(_counts(stacks)))
+    lines += _section("Changes", list(_counts(stacks)) if stacks else [])
     if len(review.stacks) > len(stacks):
         lines += [f"and {len(review.stacks) - len(stacks)} more stacks.", ""]
     for stack in stacks:
@@ -106,8 +106,8 @@ def _section(title: str, lines: list[str]) -> list[str]:
 
 
 def _headline(review: Review) -> str:
-    if not review.stacks:
-        return "no stack to review"
+    if not review.stacks and not review.guardrails:
+        return "this change affects no stack"
     counted = [(severity, len(_of(review, severity))) for severity in SEVERITIES]
     told = ", ".join(f"{count} {severity}" for severity, count in counted if count and severity != "low")
     changes = sum(len(stack.changes) for stack in review.stacks)
@@ -116,6 +116,8 @@ def _headline(review: Review) -> str:
     if failed and len(review.stacks) == 1:
         begun = "the preview failed; "
     new = [stack for stack in review.stacks if stack.first]
+    if not review.stacks:
+        return f"{told or 'nothing dangerous'}; this change affects no stack"
     if new and len(new) == len(review.stacks):
         return f"{begun}{f'{told}, ' if told else ''}{_first(new)}"
     if not changes and not told:
@@ -142,8 +144,11 @@ def _compared(stacks: Sequence[StackReview]) -> list[str]:
     return [line for each in lines for line in (each, "")]
 
 
-def _of(review: Review, severity: Severity) -> list[tuple[StackReview, Finding]]:
-    return [(stack, f) for stack in review.stacks for f in stack.findings if f.severity == severity]
+def _of(review: Review, severity: Severity) -> list[tuple[str, Finding]]:
+    """Findings of a severity, each with its stack's name; those about guardrails, which have none, come first."""
+    found = [("", finding) for finding in review.guardrails]
+    found += [(stack.stack, finding) for stack in review.stacks for finding in stack.findings]
+    return [(stack, finding) for stack, finding in found if finding.severity == severity]
 
 
 def _errors(stacks: Iterable[StackReview], detail: Detail) -> Iterator[str]:
@@ -162,7 +167,7 @@ def _findings(review: Review, severities: Iterable[Severity], detail: Detail) ->
     return [*_HEAD, *rows] if rows else []
 
 
-def _of_severity(severity: Severity, found: list[tuple[StackReview, Finding]], detail: Detail) -> Iterator[str]:
+def _of_severity(severity: Severity, found: list[tuple[str, Finding]], detail: Detail) -> Iterator[str]:
     grouped = _groups(found)
     kept = grouped[: detail.most(severity)]
     for group in kept:
@@ -171,17 +176,17 @@ def _of_severity(severity: Severity, found: list[tuple[StackReview, Finding]], d
         yield f"| {severity} | | | and {len(grouped) - len(kept)} more |"
 
 
-def _groups(found: Iterable[tuple[StackReview, Finding]]) -> list[list[tuple[StackReview, Finding]]]:
+def _groups(found: Iterable[tuple[str, Finding]]) -> list[list[tuple[str, Finding]]]:
     """Combine findings that say the same about several resources or stacks."""
-    rows: dict[tuple[str, str], list[tuple[StackReview, Finding]]] = {}
+    rows: dict[tuple[str, str], list[tuple[str, Finding]]] = {}
     for stack, finding in found:
         rows.setdefault((finding.kind, finding.title), []).append((stack, finding))
     return list(rows.values())
 
 
-def _finding(severity: Severity, group: list[tuple[StackReview, Finding]], detail: Detail) -> str:
+def _finding(severity: Severity, group: list[tuple[str, Finding]], detail: Detail) -> str:
     most = detail.names * (10 if severity == "critical" else 1)
-    stacks = _names((stack.stack for stack, _ in group), most)
+    stacks = _names((stack for stack, _ in group if stack), most)
     resources = _names((finding.resource for _, finding in group if finding.resource), most)
     lines = list(dict.fromkeys(line for _, finding in group for line in finding.details))
     told = [code(_cut(line)) for line in lines[: detail.lines]]
@@ -216,7 +221,7 @@ def _stack(stack: StackReview, detail: Detail) -> list[str]:
     low = [finding for finding in stack.findings if finding.severity == "low"]
     body: list[str] = []
     if low and detail.low != 0:
-        body += ["", *_HEAD, *_of_severity("low", [(stack, finding) for finding in low], detail)]
+        body += ["", *_HEAD, *_of_severity("low", [(stack.stack, finding) for finding in low], detail)]
     body += ["", *_rows(stack.changes, detail)]
     while body and not body[-1]:
         body.pop()

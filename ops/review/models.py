@@ -16,12 +16,15 @@ SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
 
 Kind = Literal[
     "failed",
+    "guardrail",
+    "stack-removed",
     "state-lost",
     "state-expires",
     "protection-lifted",
     "jobs-interrupted",
     "access-widened",
     "network-opened",
+    "unwatched",
     "capacity",
     "spot",
     "policy",
@@ -162,6 +165,8 @@ class Review:
     """One or many stacks."""
 
     stacks: tuple[StackReview, ...]
+    guardrails: tuple[Finding, ...] = ()
+    """Findings about what guards all stacks; `resource` is a path."""
     version: int = field(default=VERSION)
 
     @property
@@ -172,4 +177,5 @@ class Review:
     def worst(self) -> Severity | None:
         """The worst severity of all findings; None without findings."""
         found = {finding.severity for stack in self.stacks for finding in stack.findings}
+        found |= {finding.severity for finding in self.guardrails}
         return next((severity for severity in SEVERITIES if severity in found), None)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ops.review.document import Policy, Preview
 from ops.review.models import SEVERITIES, Finding, PolicyResult, Severity, Waiver
 from ops.review.values import clean
+from tidemill.figures import counted
 
 _SOON_DAYS = 14
 _MANDATORY = ("mandatory", "remediate")
@@ -33,6 +34,23 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
         lines = tuple(f"{key}: {json.dumps(value, sort_keys=True)}" for key, value in sorted(properties.items()))
         title = f"tidemill:overrides sets {', '.join(sorted(properties))}"
         yield Finding("medium", "override", name, "", title, lines)
+
+
+def removed(preview: Preview) -> Iterator[Finding]:
+    """The finding of the kind `stack-removed`: a stack whose file goes while its resources stay."""
+    if preview.removed is None:
+        return
+    count, file = preview.removed.resources, f"stacks/Pulumi.{preview.stack}.yaml"
+    if count == 0:
+        yield Finding("low", "stack-removed", file, "", "the stack's file goes; its backend has no resources of it")
+        return
+    what = "its resources" if count is None else f"its {counted(count, 'resource')}"
+    title = f"the stack's file goes: {what} stay in the cloud, and nothing manages them"
+    told = (
+        f"To give the stack up, destroy it first: `pulumi destroy --stack {preview.stack}`.",
+        "To rename a file keep the stack's: a stack cannot change its name, team or environment.",
+    )
+    yield Finding("critical", "stack-removed", file, "", title, told)
 
 
 def _waiver(waiver: Waiver, today: datetime.date) -> Finding:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,10 @@ def git(folder: Path, *arguments: str) -> str:
         ("components/aws/store.py", ["vision-dev", "vision-prod"]),
         ("tidemill/machines/data/gcp.json", ["vision-gcp-dev"]),
         ("components/config/models.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
-        ("tidemill/prices/table.json", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
+        ("tidemill/prices/table.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
+        ("tidemill/prices/data/aws/us-west-2.json.gz", ["vision-dev", "vision-prod"]),
+        ("tidemill/layout.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
+        ("tidemill/completion.py", ["vision-gcp-dev"]),
         ("requirements.txt", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
         ("policy/rules/a.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
         ("tidemill/worker/loop.py", []),
@@ -44,6 +48,25 @@ def git(folder: Path, *arguments: str) -> str:
 )
 def test_a_path_affects_the_stacks_that_read_it(path, names):
     assert sorted(why([path], KNOWN)) == names
+
+
+def test_a_module_that_a_program_or_its_policies_load_affects_its_stacks():
+    """The engine's own imports, in a process of their own: the table must not depend on somebody's memory."""
+    program = (
+        "import importlib, pkgutil, sys, components, policy.rules\n"
+        "for found in pkgutil.walk_packages(components.__path__, 'components.'):\n"
+        "    importlib.import_module(found.name)\n"
+        "from policy.rules.common import caps\n"
+        "caps.hourly('aws', 'us-west-2', caps.Fleet('', 8, ('c6i.large',), True))\n"
+        "print('\\n'.join(str(module.__file__) for name, module in sys.modules.items()"
+        " if name.partition('.')[0] in ('components', 'policy', 'tidemill') and module.__file__))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True, timeout=120
+    )
+    loaded = [Path(line).relative_to(ROOT).as_posix() for line in done.stdout.split()]
+    assert len([path for path in loaded if path.startswith("tidemill/")]) > 9
+    assert [path for path in loaded if scope(path) == "none"] == []
 
 
 def test_each_stack_is_named_once_with_the_first_path_that_affects_it():
@@ -61,7 +84,7 @@ def test_every_tracked_file_is_classified_and_every_row_is_used():
         path: next((s for s in starts if path == s or (s[-1] == "/" and path.startswith(s))), None) for path in tracked
     }
     assert [path for path, start in first.items() if start is None] == []
-    planned = {"plugin/", "shared/", "tidemill/prices/"}
+    planned = {"plugin/", "shared/"}
     assert set(starts) - set(first.values()) <= planned
     assert scope("Pulumi.yaml.orig") == "all", "a file's row is its whole path"
 
@@ -77,6 +100,7 @@ def test_the_repositorys_own_stacks_are_told_with_where_they_live():
         "region": "us-west-2",
         "home": "TIDEMILL_AWS_PROD",
         "login": None,
+        "removed": False,
     }
     assert found["vision-gcp-prod"]["home"] == "TIDEMILL_GCP_PROD"
     assert "vision-dev" not in found

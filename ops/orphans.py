@@ -1,0 +1,127 @@
+"""`python -m ops orphans`: stacks of a backend that have resources, but no file in `stacks/` any more."""
+
+import json
+import os
+import sys
+from urllib.parse import parse_qs, urlsplit
+
+import click
+
+from ops import project
+from ops.affected import Stack, ci_variables, json_object
+from ops.engine import mistakes_told
+from ops.github import GitHub, GitHubError
+from ops.processes import output
+from ops.review.document import VERSION
+
+_SECONDS = 120
+TITLE = "Stacks without a file"
+DESTROY = "git checkout COMMIT-BEFORE -- stacks/Pulumi.{0}.yaml && pulumi destroy --stack {0}"
+"""How to give up a stack whose file is gone."""
+
+
+@click.command()
+@click.option("--stack", help="Look at this stack alone.")
+@click.option("--issue", is_flag=True, help="Keep one GitHub issue per backend; it closes when there are none.")
+@click.option("--homes", is_flag=True, help="Print the logins of CI_VARIABLES, one per backend, as a JSON array.")
+def orphans(stack: str | None, issue: bool, homes: bool) -> None:
+    """List the stacks of your backend that have resources, but no file in stacks/.
+
+    A removed or renamed stack file deletes nothing: buckets, networks and budgets stay, and nothing manages them.
+
+    Exits 1 if there is one (with --issue, only if the backend cannot be read), 2 if an argument is wrong. --issue reads
+    GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL.
+    """
+    if homes:
+        click.echo(json.dumps(_homes()))
+        return
+    github = GitHub.of_environment(os.environ) if issue else None
+    left = {name: count for name, count in deployed().items() if count and not _has_file(name)}
+    if stack is not None:
+        left = {name: count for name, count in left.items() if name == stack}
+    text = report(left) if left else "No stack is without a file."
+    click.echo(text)
+    if github is not None:
+        _tell(github, text, clean=not left)
+    elif left:
+        sys.exit(1)
+
+
+def deployed() -> dict[str, int]:
+    """The stacks of this project in the backend, and how many resources each has.
+
+    Raises:
+        click.ClickException: The backend cannot be read.
+    """
+    command = ["pulumi", "stack", "ls", "--json", "--non-interactive"]
+    with mistakes_told():
+        code, said = output(command, cwd=project.ROOT, env=os.environ, timeout=_SECONDS)
+    if code:
+        raise click.ClickException(f"{' '.join(command)}: {' '.join(said.split())[-400:]}")
+    # A backend with organizations puts them before the name.
+    return {each["name"].rpartition("/")[2]: each.get("resourceCount") or 0 for each in json.loads(said)}
+
+
+def report(left: dict[str, int]) -> str:
+    """The stacks in Markdown, and what to do about them."""
+    lines = ["These stacks have resources in the cloud, but no file in `stacks/`:", "", "| stack | resources |"]
+    lines += ["|---|---:|", *(f"| `{name}` | {count} |" for name, count in sorted(left.items()))]
+    example = DESTROY.format(min(left))
+    lines += [
+        "",
+        "Nothing manages them: no review, no deployment, no drift check. Restore a file to keep its stack.",
+    ]
+    lines += [f"To give a stack up, restore its file and destroy it: `{example}`."]
+    return "\n".join(lines)
+
+
+def document(stack: Stack, base: dict | None, where: str) -> dict:
+    """The preview document of a stack whose file is removed (docs/review.md); no engine runs.
+
+    Args:
+        where: On `login` the backend tells how many resources it has.
+    """
+    return {
+        "version": VERSION,
+        "stack": stack.stack,
+        "cloud": stack.cloud,
+        "region": stack.region or None,
+        "environment": stack.environment or None,
+        "preview": None,
+        "policies": [],
+        "exit_code": 0,
+        "base": base,
+        "removed": {"resources": deployed().get(stack.stack, 0) if where == "login" else None},
+    }
+
+
+def _has_file(name: str) -> bool:
+    return (project.STACKS / f"Pulumi.{name}.yaml").is_file()
+
+
+def _tell(github: GitHub, text: str, *, clean: bool) -> None:
+    backend = urlsplit(os.environ.get("PULUMI_BACKEND_URL", "")).netloc
+    title = f"{TITLE}: {backend}" if backend else TITLE
+    try:
+        address = github.close_issue(title, text) if clean else github.open_issue(title, text)
+    except GitHubError as error:
+        raise click.ClickException(str(error)) from None
+    if address:
+        click.echo(address)
+
+
+def _homes() -> list[dict[str, str]]:
+    """Each backend once, with the reader's login to it."""
+    found: dict[str, dict[str, str]] = {}
+    for name, text in sorted(ci_variables().items()):
+        cloud = name.removeprefix("TIDEMILL_").partition("_")[0].lower()
+        if not name.startswith(("TIDEMILL_AWS_", "TIDEMILL_GCP_")) or not text:
+            continue
+        login = json_object(name, text)
+        url = login.get("backend_url")
+        if not isinstance(url, str) or "preview" not in login:
+            raise click.UsageError(f"{name}: backend_url and preview are required (docs/ci.md).")
+        region = parse_qs(urlsplit(url).query).get("region", [""])[0]
+        home = {"home": name, "cloud": cloud, "region": region, "backend_url": url}
+        found.setdefault(url, {**home, "provider": login.get("provider", ""), "preview": login["preview"]})
+    return list(found.values())

@@ -1,0 +1,54 @@
+"""`python -m ops owners`: CODEOWNERS, so that what guards the stacks changes with its owners' approval alone."""
+
+import re
+import sys
+
+import click
+
+from ops import project
+from ops.review.guardrails import GUARDS
+
+FILE = ".github/CODEOWNERS"
+_OWNER = re.compile(r"@[\w-]+(/[\w.-]+)?|[^@\s]+@[^@\s]+\.[^@\s]+")
+_HEAD = "# Written by `python -m ops owners`; the last line that fits a path counts."
+_ALSO = ("/stacks/", "/components/", "/shared/", "/__main__.py", "/Pulumi.yaml", "/requirements*.txt")
+"""What decides which resources there are. A stack file has waivers, overrides and `tidemill:allow`."""
+
+
+@click.command()
+@click.option(
+    "--owner", "owners", multiple=True, required=True, help="Who approves: @org/team, @user or an address; repeat."
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file is not what would be written.")
+def owners(owners: tuple[str, ...], check: bool) -> None:
+    """Write .github/CODEOWNERS for stacks/, policy/, .github/, bootstrap/ and the code that reviews and deploys.
+
+    GitHub asks these owners for an approval if branch protection requires one from code owners. Other lines of the file
+    stay, above these. Exits 2 if an owner is not written as GitHub wants it.
+    """
+    for owner in owners:
+        if not _OWNER.fullmatch(owner):
+            raise click.UsageError(f"--owner {owner}: write @user, @organization/team or an e-mail address.")
+    path = project.ROOT / FILE
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    wanted = text(owners, before)
+    if check:
+        if wanted != before:
+            click.echo(f"{FILE} is out of date: run `python -m ops owners` without --check.", err=True)
+            sys.exit(1)
+        return
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(wanted, encoding="utf-8")
+    click.echo(f"Wrote {FILE}.")
+
+
+def text(owners: tuple[str, ...], before: str = "") -> str:
+    """The file's text: others' lines, then ours.
+
+    Args:
+        before: Its text until now.
+    """
+    others = before.partition(_HEAD)[0].rstrip("\n")
+    guarded = sorted({*(f"/{start.split('/')[0]}/" for start, _, _ in GUARDS if "/" in start), *_ALSO})
+    rows = [f"{path} {' '.join(owners)}" for path in guarded]
+    return "\n".join([*([others, ""] if others else []), _HEAD, *rows]) + "\n"

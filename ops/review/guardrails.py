@@ -1,0 +1,140 @@
+"""What guards the stacks: the policies' strictness, waivers, workflows, CI's identities, and the tools themselves.
+
+No preview shows such a change: it alters no resource, only what the next change may do unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import yaml
+
+from ops.review.models import Finding, Severity
+
+Read = Callable[[str, bool], str | None]
+"""The text of a path, before (True) or after; None where it does not exist."""
+
+GUARDS: tuple[tuple[str, Severity, str], ...] = (
+    ("policy/", "high", "the policies change: what they refused may pass"),
+    (".github/", "high", "what runs with CI's logins, or who must approve, changes"),
+    ("bootstrap/", "high", "the home of CI's identities and of the state changes"),
+    ("components/aws/ci", "high", "what CI's identities may do changes"),
+    ("components/gcp/ci", "high", "what CI's identities may do changes"),
+    ("components/aws/bootstrap.py", "high", "the home of CI's identities and of the state changes"),
+    ("components/gcp/bootstrap.py", "high", "the home of CI's identities and of the state changes"),
+    ("ops/", "medium", "what reviews, plans and deploys changes"),
+    ("requirements.txt", "medium", "the packages that run with CI's logins change"),
+)
+"""Beginnings of paths, how bad a change there is by itself, and its title. CODEOWNERS names the same folders."""
+
+_ENVIRONMENT = re.compile(r"policy/environments/([^/]+)\.json")
+_STACK = re.compile(r"stacks/Pulumi\.([^/]+)\.yaml")
+_PINNED = re.compile(r"(uses: [\w./-]+)@\S+( #.*)?")
+_LEVELS = ("disabled", "advisory", "mandatory", "remediate")
+
+
+def findings(changed: Iterable[str], read: Read) -> Iterator[Finding]:
+    """Findings of the kind `guardrail` about a change of the project's files.
+
+    Args:
+        changed: The paths that differ.
+    """
+    for path in sorted(changed):
+        old, new = read(path, True), read(path, False)
+        if old == new:
+            continue
+        if found := _ENVIRONMENT.fullmatch(path):
+            yield from _environment(path, found[1], read)
+        elif found := _STACK.fullmatch(path):
+            yield from _waivers(path, old, new)
+        elif guard := next((each for each in GUARDS if path.startswith(each[0])), None):
+            yield _guarded(path, old, new, *guard[1:])
+
+
+def _guarded(path: str, old: str | None, new: str | None, severity: Severity, title: str) -> Finding:
+    if path.endswith("CODEOWNERS") and new is not None and old is None:
+        return _finding("low", path, "owners are named for the first time")
+    if path.startswith(".github/") and old and new and _PINNED.sub(r"\1", old) == _PINNED.sub(r"\1", new):
+        return _finding("medium", path, "actions change their versions", *_differing(old, new))
+    what = "is removed" if new is None else "is new" if old is None else "changes"
+    return _finding(severity, path, f"{title} (a file {what})")
+
+
+def _environment(path: str, environment: str, read: Read) -> Iterator[Finding]:
+    """How strict the policies are in an environment; one without a file gets default.json."""
+    default = "policy/environments/default.json"
+    sides = []
+    for before in (True, False):
+        text = read(path, before)
+        try:
+            sides.append(json.loads((text if text is not None else read(default, before)) or "{}"))
+        except ValueError:
+            yield _finding("high", path, f"{environment}: the policies' levels cannot be read")
+            return
+    old, new = ({rule: _parts(each) for rule, each in side.items()} for side in sides)
+    for rule in sorted({*old, *new}):
+        text = read(f"policy/rules/{rule.replace('-', '_')}.py", True) or ""
+        own = {"enforcementLevel": "advisory" if re.search(r"level=(rule\.)?ADVISORY", text) else "mandatory"}
+        for looser, change in _settings({**own, **old.get(rule, {})}, {**own, **new.get(rule, {})}):
+            worst = "CRITICAL" in text and change.startswith("the level")
+            severity: Severity = "low" if not looser else "critical" if worst else "high"
+            title = f"{rule} is {'less strict' if looser else 'stricter'} in {environment}"
+            yield _finding(severity, path, title, change)
+
+
+def _settings(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Whether more passes with each changed setting of a rule, and the change in words."""
+    for key in sorted({*old, *new}):
+        before, after = old.get(key), new.get(key)
+        if before != after:
+            shown = ["its default" if value is None else json.dumps(value).strip('"') for value in (before, after)]
+            what = "the level" if key == "enforcementLevel" else key
+            yield _looser(key, before, after), f"{what}: {shown[0]} to {shown[1]}"
+
+
+def _looser(key: str, old: Any, new: Any) -> bool:
+    """Whether a setting lets more pass; one whose meaning is not known does."""
+    if key == "enforcementLevel" and {old, new} <= {*_LEVELS}:
+        return _LEVELS.index(new) < _LEVELS.index(old)
+    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (old, new))
+    if numbers and key.startswith("max"):
+        return new > old
+    if numbers and key.startswith("min"):
+        return new < old
+    return not (new is True and old in (None, False))
+
+
+def _parts(said: Any) -> dict[str, Any]:
+    return said if isinstance(said, dict) else {"enforcementLevel": said}
+
+
+def _waivers(path: str, old: str | None, new: str | None) -> Iterator[Finding]:
+    """Waivers that a stack file adds or prolongs."""
+    before, after = _waived(old), _waived(new)
+    for (rule, resource), waiver in sorted(after.items()):
+        was = before.get((rule, resource))
+        until = str(waiver.get("until"))
+        if was is None or until > str(was.get("until")):
+            verb = "waives" if was is None else "prolongs the waiver of"
+            about = f" for {resource}" if resource else " for the whole stack"
+            yield _finding("high", path, f"{verb} {rule}{about} until {until}", str(waiver.get("reason", "")))
+
+
+def _waived(text: str | None) -> dict[tuple[str, str], dict[str, Any]]:
+    try:
+        found = (yaml.safe_load(text or "") or {}).get("config", {}).get("tidemill:waivers") or []
+        return {(str(each.get("rule")), str(each.get("resource") or "")): each for each in found}
+    except (yaml.YAMLError, AttributeError, TypeError):
+        return {}  # The stack's own preview, or `ops check`, tells what is wrong with the file.
+
+
+def _differing(old: str, new: str) -> tuple[str, ...]:
+    before = {line.strip() for line in old.splitlines()}
+    return tuple(dict.fromkeys(line.strip() for line in new.splitlines() if line.strip() not in before))
+
+
+def _finding(severity: Severity, path: str, title: str, *details: str) -> Finding:
+    return Finding(severity, "guardrail", path, "", title, tuple(line for line in details if line))

@@ -1,0 +1,131 @@
+"""Changes of what guards the stacks: the text before, the text after, and what a careful reviewer expects."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ops import project
+from ops.owners import owners
+from ops.review import guardrails
+from ops.review.command import review
+
+ROOT = Path(__file__).parents[2]
+DEV = "policy/environments/dev.json"
+PROD = "policy/environments/prod.json"
+STACK = "stacks/Pulumi.vision-dev.yaml"
+CLOSED, CAP = "aws-s3-bucket-closed", "aws-batch-compute-environment-money-cap"
+PIN = "      - uses: actions/checkout@{} # v{}\n"
+
+
+def waivers(*rows: dict) -> str:
+    return json.dumps({"config": {"tidemill:waivers": list(rows)}})
+
+
+ONE = {"rule": CLOSED, "resource": "scratch", "reason": "vendor", "until": "2027-01-31"}
+LATER = {**ONE, "until": "2027-06-30"}
+
+EDITS = [
+    (DEV, "{}", {CLOSED: "disabled"}, [("critical", f"{CLOSED} is less strict in dev")]),
+    (DEV, "{}", {CLOSED: "advisory"}, [("critical", f"{CLOSED} is less strict in dev")]),
+    (DEV, "{}", {"aws-batch-job-queue-spot-first": "advisory"}, [("high", "less strict")]),
+    (DEV, {CLOSED: "advisory"}, "{}", [("low", "stricter")]),
+    (DEV, {CAP: {"maxUsdPerHour": 200}}, {CAP: {"maxUsdPerHour": 1_000_000}}, [("high", "less strict")]),
+    (DEV, {CAP: {"maxUsdPerHour": 200}}, "{}", [("high", "less strict")]),
+    (DEV, {CAP: {"maxUsdPerHour": 200}}, {CAP: {"maxUsdPerHour": 100}}, [("low", "stricter")]),
+    (DEV, {CAP: {"maxUsdPerHour": 200}}, {CAP: {"maxUsdPerHour": 200, "enforcementLevel": "advisory"}}, [("high", "")]),
+    (DEV, {"x": {"forbidPublic": True}}, {"x": {"forbidPublic": False}}, [("high", "less strict")]),
+    (DEV, "{}", "{", [("high", "cannot be read")]),
+    (PROD, {"x": {"forbidPublic": True}}, None, [("high", "less strict")]),
+    ("policy/environments/new.json", None, {CLOSED: "disabled"}, [("critical", "in new")]),
+    ("policy/rules/aws_s3_bucket_closed.py", "a", "b", [("high", "the policies change")]),
+    ("policy/rules/aws_s3_bucket_closed.py", "a", None, [("high", "a file is removed")]),
+    (STACK, waivers(), waivers(ONE), [("high", f"waives {CLOSED} for scratch until 2027-01-31")]),
+    (STACK, waivers(ONE), waivers(LATER), [("high", "prolongs the waiver")]),
+    (STACK, None, waivers(ONE), [("high", "waives")]),
+    (STACK, waivers(LATER), waivers(ONE), []),
+    (STACK, waivers(ONE), None, []),
+    (STACK, waivers(ONE), "config: [", []),
+    (".github/workflows/deploy.yml", "environment: prod", "", [("high", "CI's logins")]),
+    (".github/workflows/deploy.yml", PIN.format("a", 1), PIN.format("b", 2), [("medium", "versions")]),
+    (".github/CODEOWNERS", "* @a", None, [("high", "removed")]),
+    (".github/CODEOWNERS", None, "* @a", [("low", "first time")]),
+    ("bootstrap/__main__.py", "a", "b", [("high", "CI's identities")]),
+    ("components/aws/ci_policies.py", "a", "b", [("high", "CI's identities")]),
+    ("components/gcp/ci_permissions.py", "a", "b", [("high", "CI's identities")]),
+    ("ops/review/state.py", "a", "b", [("medium", "reviews")]),
+    ("requirements.txt", "a", "b", [("medium", "packages")]),
+    ("docs/ci.md", "a", "b", []),
+    ("components/aws/store.py", "a", "b", []),
+    ("ops/check.py", "a", "a", []),
+]
+
+
+@pytest.mark.parametrize(("path", "old", "new", "wanted"), EDITS)
+def test_an_edit_of_a_guardrail_is_told(path, old, new, wanted):
+    texts = {side: json.dumps(each) if isinstance(each, dict) else each for side, each in ((True, old), (False, new))}
+
+    def read(asked: str, before: bool) -> str | None:
+        if asked == path:
+            return texts[before]
+        there = ROOT / asked
+        return there.read_text() if there.is_file() else None
+
+    found = list(guardrails.findings([path], read))
+    assert [each.severity for each in found] == [severity for severity, _ in wanted]
+    assert all(part in each.title for each, (_, part) in zip(found, wanted, strict=True))
+    assert all((each.kind, each.resource) == ("guardrail", path) for each in found)
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch) -> Path:
+    """A checkout with the policies of an environment, committed."""
+    path = tmp_path / DEV
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    rule = tmp_path / "policy" / "rules" / "aws_s3_bucket_closed.py"
+    rule.parent.mkdir()
+    rule.write_text((ROOT / "policy" / "rules" / rule.name).read_text())
+    for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "first"]):
+        begun = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", *command]
+        subprocess.run(begun, cwd=tmp_path, check=True, timeout=60)
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_a_review_with_a_base_tells_guardrails_without_any_stack(checkout):
+    assert "this change affects no stack" in CliRunner().invoke(review, ["--base", "main"]).output
+    (checkout / DEV).write_text(json.dumps({CLOSED: "disabled"}))
+    (checkout / ".github").mkdir()
+    (checkout / ".github" / "new.yml").write_text("on: push")
+    done = CliRunner().invoke(review, ["--base", "main"])
+    assert done.exit_code == 5, done.output
+    assert done.output.startswith("## Tidemill: 1 critical, 1 high; this change affects no stack\n")
+    assert f"| critical |  | `{DEV}` |" in done.output
+
+
+def test_owners_are_written_and_kept_up_to_date(checkout):
+    file = checkout / ".github" / "CODEOWNERS"
+    file.parent.mkdir()
+    file.write_text("* @example/everybody\n")
+    run = CliRunner().invoke
+    assert run(owners, ["--owner", "@example/platform", "--check"]).exit_code == 1
+    for _ in range(2):
+        assert run(owners, ["--owner", "@example/platform"]).exit_code == 0
+    lines = file.read_text().splitlines()
+    assert lines[0] == "* @example/everybody"
+    for folder in ("stacks", "policy", ".github", "bootstrap", "ops"):
+        assert lines.count(f"/{folder}/ @example/platform") == 1
+    assert run(owners, ["--owner", "@example/platform", "--check"]).exit_code == 0
+    assert run(owners, ["--owner", "platform"]).exit_code == 2
+
+
+def test_what_the_review_guards_has_an_owner():
+    """A folder that the review tells of, or that decides what runs with CI's logins, is in CODEOWNERS."""
+    from ops.owners import text  # noqa: PLC0415
+
+    owned = [line.split()[0] for line in text(("@a",)).splitlines()[1:]]
+    for start, _, _ in guardrails.GUARDS:
+        assert any(f"/{start}".startswith(path.partition("*")[0]) for path in owned), start
