@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
-from tidemill.client.chunks import LIGHTEST, Plan, of_equal_weight
+from tidemill.cli.submit import show_preview
+from tidemill.client.chunks import LIGHTEST, Plan, of_equal_weight, plan_chunks
 from tidemill.client.items import open_items
 from tidemill.client.ordering import order_of, weigher
 from tidemill.client.spool import Spool
@@ -119,8 +120,22 @@ def test_what_it_cannot_be_combined_with():
         made.map("os.path:basename", uris(3), queue="cpu", longest_first="size")
 
 
+def test_weights_that_are_all_0_leave_the_plan():
+    for count in (10_000, 60_000):
+        plan = plan_chunks(count, 1000, 1.0, None)
+        assert of_equal_weight(plan, [0.0] * count) == plan
+
+
+def test_a_rehearsal_says_that_chunks_differ(capsys):
+    made, _ = pipeline()
+    items = [Item(number, f"s3://a/{number}", {"s": number}) for number in range(100)]
+    found = made.preview(["work", "{uri}"], items, queue="cpu", longest_first="s", item_seconds=20)
+    show_preview(found, as_json=False)
+    assert f"100 in {found.chunks} chunks of up to {found.chunk_size}, all expected" in capsys.readouterr().out
+
+
 @given(
-    st.lists(st.floats(0, 1e6), min_size=1, max_size=300).map(lambda found: sorted(found, reverse=True)),
+    st.lists(st.floats(0, 1e6), min_size=1, max_size=300).map(lambda found: sorted(found, reverse=True)).filter(any),
     st.integers(1, 40),
 )
 def test_chunks_hold_every_item_once_and_none_is_heavy_or_long(weights, size):

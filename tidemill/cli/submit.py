@@ -59,7 +59,7 @@ def show_preview(found: JobPreview, as_json: bool) -> int:
     there = f"; {found.uploaded_files} more are in the store" if found.uploaded_files else ""
     facts: dict[str, object] = {
         "queue": found.queue,
-        "items": f"{found.items} in {counted(found.chunks, 'chunk')} of {found.chunk_size}",
+        "items": f"{found.items} in {found.why}",
         "uploads": f"{counted(found.upload_files, 'file')} ({file_size(found.upload_bytes)}){there}",
         "machines": machines,
         "at once": f"{span(str(found.at_once_low), str(found.at_once_high))} items, when the queue is full",

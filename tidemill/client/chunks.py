@@ -97,12 +97,15 @@ def plan_chunks(
 
 
 def of_equal_weight(plan: Plan, weights: Sequence[float]) -> Plan:
-    """About as many chunks as a plan has, cut where each weighs as much as the others.
+    """About as many chunks as a plan has, cut where each weighs as much as the others; the plan itself where nothing
+    weighs anything.
 
     Args:
         plan: The chunks by number.
         weights: Of the items, in their order.
     """
+    if not any(weights):
+        return plan
     wanted = min(plan.chunks, MAX_CHUNKS - MAX_CHUNKS // LIGHTEST - 1)
     each, most = sum(weights) / wanted, LIGHTEST * plan.chunk_size
     cut, items, weight = list[int](), 0, 0.0

@@ -19,7 +19,8 @@ class JobPreview:
         image: Of the queue's images.
         items: Items of the job.
         chunks: Their chunks.
-        chunk_size: Items of a chunk, where it is not one of the first or the last.
+        chunk_size: Items of a chunk, where it is not one of the first or the last; the most where chunks differ.
+        why: Why they are cut so, in words.
         upload_files: Files that would be sent. Those that were not read before may be in the store already.
         upload_bytes: Of these files together.
         uploaded_files: Further files, which are in the store already.
@@ -35,6 +36,7 @@ class JobPreview:
     items: int
     chunks: int
     chunk_size: int
+    why: str
     upload_files: int
     upload_bytes: int
     uploaded_files: int
@@ -65,6 +67,7 @@ def preview(site: Site, asked: Submission, log: Log) -> JobPreview:
         items=count,
         chunks=checked.plan.chunks,
         chunk_size=checked.plan.chunk_size,
+        why=checked.plan.words(),
         upload_files=amount.files,
         upload_bytes=amount.bytes,
         uploaded_files=amount.there,
