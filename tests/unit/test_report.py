@@ -17,7 +17,7 @@ from tidemill.backends import clouds
 from tidemill.cli import main
 from tidemill.client import site as site_module
 from tidemill.client.failures import group_failures
-from tidemill.client.report import reading, totals
+from tidemill.client.report import panels, reading, totals
 from tidemill.client.report.model import JobReport
 from tidemill.client.report.page import POLICY, page_of, redacted
 from tidemill.client.report.style import STYLE
@@ -121,6 +121,19 @@ def test_groups_are_those_of_failures(whole):
     assert "us-west-2" in first.places[0]
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "said"),
+    [
+        ("2026-11-21T23:00:05.123+00:00", "2026-11-22T01:30:00+00:00", "2026-11-21 23:00:05 to 2026-11-22 01:30:00"),
+        ("2026-11-21T09:00:05+00:00", "2026-11-21T17:30:00+00:00", "2026-11-21 09:00:05 to 17:30:00"),
+        ("2026-11-21T09:00:05+00:00", "2026-11-21T09:00:05.900+00:00", "2026-11-21 09:00:05"),
+        (None, None, ""),
+    ],
+)
+def test_failures_are_told_with_their_dates(first, last, said):
+    assert panels._span(first, last) == said
+
+
 def test_cost_stands_beside_the_estimate(whole):
     report, _ = whole
     assert report.estimated.item_seconds == 11.0
@@ -128,7 +141,7 @@ def test_cost_stands_beside_the_estimate(whole):
     assert report.cost.unpriced_hours == 0
     assert sum(line.slot_hours for line in report.cost.lines) == pytest.approx(report.slot_use.held, rel=0.001)
     page = page_of(report)
-    assert f"at prices of {report.cost.as_of} or later from {brief(report.cost.sources)}." in page
+    assert f"at prices of {report.cost.as_of} or later from {brief(report.cost.sources)}, with" in page
     assert "estimated at the submit" in page
     assert "Saved on Spot" in page
 

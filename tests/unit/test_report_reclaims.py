@@ -69,3 +69,20 @@ def test_a_damaged_marker_is_named():
 def test_a_job_without_reclaims_has_none():
     report = made_job(48, 24).job.report()
     assert report.reclaimed == []
+
+
+def test_what_reclaims_ended_was_paid_and_lessens_what_spot_saves():
+    made = made_job(48, 24)
+    before = made.job.report().cost
+    assert before is not None
+    line = next(line for line in before.lines if line.market == "spot")
+    for chunk in range(10, 14):
+        mark(made.job._site.store, made.job.id, chunk, told(RanOn("i-9", line.type, "b", "spot"), 3600, 2700))
+    after = made.job.report().cost
+    assert after is not None
+    now = next(one for one in after.lines if (one.type, one.market) == (line.type, "spot"))
+    assert now.slot_hours == pytest.approx(line.slot_hours + 4, rel=0.001)
+    assert now.high == pytest.approx(line.high / line.slot_hours * now.slot_hours, rel=0.01)
+    # On-Demand machines are not taken back: the hour without an outcome would not have been needed.
+    assert now.on_demand == pytest.approx((line.on_demand or 0) / line.slot_hours * (now.slot_hours - 1), rel=0.01)
+    assert after.high > before.high

@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tidemill import capacity, prices
-from tidemill.client.report.model import Cost, CostLine
+from tidemill.client.report.model import Cost, CostLine, Reclaimed
 from tidemill.client.report.totals import PlaceKey, PlaceTotal
 from tidemill.descriptor import Descriptor, Machine
 from tidemill.job import JobSpec
 
 
+@dataclass
+class _Hours:
+    """Slot-hours on one kind of machine."""
+
+    held: float = 0.0
+    lost: float = 0.0
+    """Those of them that led to no outcome, because a reclaim ended the attempt: On-Demand machines lose none."""
+
+
 def cost_of(
-    descriptor: Descriptor, spec: JobSpec, places: Mapping[PlaceKey, PlaceTotal], emulated: bool
+    descriptor: Descriptor,
+    spec: JobSpec,
+    places: Mapping[PlaceKey, PlaceTotal],
+    reclaimed: Sequence[Reclaimed],
+    emulated: bool,
 ) -> Cost | None:
     """The cost of what was measured; None where nothing is paid for, or nothing was measured."""
     queue = descriptor.queues.get(spec.queue)
-    hours: defaultdict[tuple[str | None, str | None], float] = defaultdict(float)
+    hours: defaultdict[tuple[str | None, str | None], _Hours] = defaultdict(_Hours)
     for (kind, _, market), total in places.items():
-        hours[kind, market] += total.held / 3600
-    if descriptor.cloud == "local" or queue is None or not any(hours.values()):
+        hours[kind, market].held += total.held / 3600
+    for each in reclaimed:
+        if each.held_hours is not None:
+            hours[each.type, each.market].held += each.held_hours
+            hours[each.type, each.market].lost += each.lost_hours or 0.0
+    if descriptor.cloud == "local" or queue is None or not any(each.held for each in hours.values()):
         return None
     lines: list[CostLine] = []
     used: list[prices.MachinePrice | prices.ServicePrice | None] = []
     unpriced = 0.0
-    for (kind, market), held in hours.items():
-        machine = next((each for each in queue.machines if each.type == kind), None)
-        line = machine and market and _line(descriptor, spec, machine, market, held)
+    for (kind, market), each in hours.items():
+        machine = next((known for known in queue.machines if known.type == kind), None)
+        line = machine and market and _line(descriptor, spec, machine, market, each)
         if not line:
-            unpriced += held
+            unpriced += each.held
             continue
         lines.append(line)
         used.append(prices.machine(descriptor.cloud, descriptor.region, line.type, gpus=machine.gpus if machine else 0))
@@ -48,7 +66,7 @@ def cost_of(
     )
 
 
-def _line(descriptor: Descriptor, spec: JobSpec, machine: Machine, market: str, hours: float) -> CostLine | None:
+def _line(descriptor: Descriptor, spec: JobSpec, machine: Machine, market: str, hours: _Hours) -> CostLine | None:
     """None where the machine has no price, or is too small for the job's items."""
     cloud, region = descriptor.cloud, descriptor.region
     price = prices.machine(cloud, region, machine.type, gpus=machine.gpus)
@@ -58,6 +76,6 @@ def _line(descriptor: Descriptor, spec: JobSpec, machine: Machine, market: str, 
         return None
     disk = prices.service(cloud, region, "disk_gib_month")
     disk_hour = descriptor.queues[spec.queue].billed_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
-    low, high = (round((each + disk_hour) / slots * hours, 4) for each in usd)
-    on_demand = None if fixed is None else round((fixed[0] + disk_hour) / slots * hours, 4)
-    return CostLine(machine.type, market, round(hours, 4), low, high, on_demand)
+    low, high = (round((each + disk_hour) / slots * hours.held, 4) for each in usd)
+    on_demand = None if fixed is None else round((fixed[0] + disk_hour) / slots * (hours.held - hours.lost), 4)
+    return CostLine(machine.type, market, round(hours.held, 4), low, high, on_demand)

@@ -43,7 +43,8 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
     read_digests(ledger.store, ledger.job, listing, totals, spec.chunk_size)
     descriptor = site.descriptor
     drained = drained_of(ledger.store, ledger.job, listing)
-    cost = cost_of(descriptor, spec, totals.places, emulated())
+    reclaimed = read_reclaims(ledger.store, drained)
+    cost = cost_of(descriptor, spec, totals.places, reclaimed, emulated())
     report = JobReport(
         job=spec.job,
         name=spec.name,
@@ -90,7 +91,7 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
         slowest=[item for _, _, item in sorted(totals.slowest, reverse=True)],
         failing=read_failures(ledger, listing, everything),
         slot_use=_slot_use(totals),
-        reclaimed=read_reclaims(ledger.store, drained),
+        reclaimed=reclaimed,
         cost=cost,
         estimated=Estimated(**spec.expected.model_dump()) if spec.expected else None,
     )

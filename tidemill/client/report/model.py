@@ -134,7 +134,8 @@ class SlotUse:
 
 @dataclass(frozen=True)
 class CostLine:
-    """What one kind of machine cost: its slots' share of it while they were held, in USD."""
+    """What one kind of machine cost: its slots' share of it while they were held, in USD. `on_demand` leaves out the
+    hours that reclaims lost."""
 
     type: str
     market: str
@@ -170,7 +171,7 @@ class Cost:
     Attributes:
         low: At the lowest prices that were seen of each machine.
         high: At the highest.
-        on_demand: The same hours on On-Demand machines; None where a price is unknown.
+        on_demand: The same on On-Demand machines, which lose no hours to reclaims; None where a price is unknown.
         unpriced_hours: Slot-hours on machines that are unknown or without a price; they are not in the sums.
         as_of: Date of the oldest price.
         sources: Where the prices are from.

@@ -64,16 +64,23 @@ def _failures(report: JobReport) -> str:
 
 def _group(report: JobReport, group: FailedGroup) -> tuple[str | int, ...]:
     code = f" {group.exit_code}" if group.reason == "exit" and group.exit_code is not None else ""
-    times = [at[11:19] for at in (group.first_at, group.last_at) if at]
     return (
         group.count,
         percent(group.count, report.failed),
         Markup(f"{escaped(group.message)}<br><code>tidemill retry {escaped(report.job)} --group {group.id}</code>"),
         f"{group.reason or 'several'}{code}",
         group.id,
-        " to ".join(dict.fromkeys(times)),
+        _span(group.first_at, group.last_at),
         "; ".join(group.places[:2]),
     )
+
+
+def _span(first: str | None, last: str | None) -> str:
+    """`2026-11-22 09:00:05 to 17:30:00`; of two days, both dates."""
+    (day, at), (other, end) = ((moment or "")[:19].partition("T")[::2] for moment in (first or last, last or first))
+    if day != other:
+        return f"{day} {at} to {other} {end}"
+    return f"{day} {at} to {end}" if at != end else f"{day} {at}".strip()
 
 
 # ---- over time ------------------------------------------------------------------------------------------------------
@@ -235,8 +242,8 @@ def _cost(report: JobReport, cost: Cost) -> str:
         )
     counted_in = (
         f"Counted is the slots' share of machines and their disks, at prices of {cost.as_of} or later from "
-        f"{escaped(brief(cost.sources))}. Not in it: the start of "
-        "machines, idle time, attempts that did not commit, logs, requests and storage."
+        f"{escaped(brief(cost.sources))}, with attempts that a reclaim ended. Not in it: the start of machines, idle "
+        "time, attempts whose worker died, logs, requests and storage."
     )
     header = ("Machine", "Market", "Slot-hours", "USD", "USD On-Demand")
     return panel("Cost", caption, table(header, rows), f'<p class="soft">{counted_in}</p>', wide=True)
