@@ -82,7 +82,7 @@ def test_what_reclaims_ended_was_paid_and_lessens_what_spot_saves():
     assert after is not None
     now = next(one for one in after.lines if (one.type, one.market) == (line.type, "spot"))
     assert now.slot_hours == pytest.approx(line.slot_hours + 4, rel=0.001)
-    assert now.high == pytest.approx(line.high / line.slot_hours * now.slot_hours, rel=0.01)
+    assert now.high == pytest.approx(line.high / line.slot_hours * now.slot_hours, rel=0.05)
     # On-Demand machines are not taken back: the hour without an outcome would not have been needed.
-    assert now.on_demand == pytest.approx((line.on_demand or 0) / line.slot_hours * (now.slot_hours - 1), rel=0.01)
+    assert now.on_demand == pytest.approx((line.on_demand or 0) / line.slot_hours * (now.slot_hours - 1), rel=0.05)
     assert after.high > before.high
