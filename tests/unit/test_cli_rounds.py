@@ -69,7 +69,7 @@ def test_retry_of_some_items(stack, capsys):
         (["--items", "a"], "--items is 'a'; allowed: indexes and ranges"),
         (["--items", ""], "--items is ''; allowed: indexes and ranges"),
         (["--items", "0-99999999999"], "the job has the items 0 to 9"),
-        (["--items", "1"], "Item 1 has no outcome yet"),
+        (["--items", "1"], "Item 1 belongs to a chunk that has not ended"),
     ],
 )
 def test_a_wrong_retry_enqueues_nothing(stack, capsys, arguments, words):

@@ -169,7 +169,7 @@ def test_a_round_that_somebody_else_writes_meanwhile_is_kept_and_ours_is_the_nex
 def test_retry_refuses_items_that_are_not_there_or_not_done():
     target, backend, job = submitted()
     backend.run(target, job.id, skip_chunks=[1])
-    for items, words in [([10], "0 to 9"), ([-1], "0 to 9"), ([], "items is empty"), ([4], "still runs")]:
+    for items, words in [([10], "0 to 9"), ([-1], "0 to 9"), ([], "items is empty"), ([4], "has not ended")]:
         with pytest.raises(CallerError, match=words):
             job.retry(items)
 

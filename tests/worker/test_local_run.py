@@ -18,7 +18,7 @@ import pytest
 
 from tests.warm import ran
 from tests.worker.containers import alive, until
-from tidemill import cli
+from tidemill import Pipeline, cli
 from tidemill.backends.local import Desk, LocalBackend, describe_machine, publish
 from tidemill.ledger import Ledger, Outcome
 
@@ -526,6 +526,67 @@ class TestLimit:
         ran = here.run("--job", sent["job"], "--json")
         assert (ran.returncode, json.loads(ran.stdout)["state"]) == (0, "finished")
         assert json.loads(ran.stdout)["spent"]["max_usd"] == 100
+
+
+class TestChanged:
+    """A program or an input that changes under a local job is told, and `--force` makes another job."""
+
+    SCRIPT = "import sys, pathlib, near\nfile = pathlib.Path(sys.argv[1])\nassert file.read_text() != 'wrong'\n"
+
+    def test_what_is_newer_than_outcomes_is_named(self, here):
+        (here.folder / "w.py").write_text(self.SCRIPT)
+        (here.folder / "near.py").write_text("import json\n")
+        (here.folder / "in").mkdir()
+        for name in "abc":
+            (here.folder / "in" / name).write_text("wrong" if name == "c" else name)
+        command = ["--name", "w", "--items", "in", "--attempts", "1", "--", "python3", "w.py", "{input}"]
+        assert here.run(*command).returncode == 1
+        job = here.ledger.job
+
+        def newer(*arguments):
+            return [line for line in here.run(*arguments).stderr.splitlines() if "newer" in line]
+
+        assert newer(*command) == []
+        (here.folder / "near.py").write_text("import json  # changed\n")
+        anew = " With `force`, every item runs anew, as another job."
+        stay = f"is newer than 3 of 3 outcomes of {job}, which stay as they are."
+        assert newer(*command) == [f"near.py {stay}{anew}"]
+        (here.folder / "w.py").write_text(self.SCRIPT.replace("!= 'wrong'", ""))
+        # What runs again is newer than the program; what does not is older.
+        here.ask("retry", "w", "--failed")
+        assert here.run("--job", job).returncode == 0
+        stay = f"is newer than 2 of 3 outcomes of {job}, which stay as they are."
+        assert newer(*command) == [f"w.py {stay}{anew}", f"near.py {stay}{anew}"]
+        (here.folder / "in" / "b").write_text("other")
+        (here.folder / "in" / "c").write_text("other")
+        folder = here.folder / "in"
+        said = newer(*command)[2]
+        assert said.startswith(f"{folder}/b (and 1 more) is newer than its outcome in {job}, which stays as it is: ")
+        assert f"`tidemill retry {job} --items 1,2`" in said
+        forced = here.run("--force", *command)
+        assert (forced.returncode, len(list(here.store.glob("jobs/*/job.json")))) == (0, 2)
+        assert "newer" not in forced.stderr
+
+    def test_a_function_that_changes_while_its_job_runs_is_named(self, here):
+        source = "import os, time, pathlib\ndef f(uri):\n    while not os.path.exists('{}'): time.sleep(0.02)\n"
+        module = source.format(here.folder / "gate")
+        (here.folder / "m.py").write_text(module)
+        run = here.start("--name", "m", "--function", "m:f", "a")
+        until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
+        (here.folder / "m.py").write_text(module + "# changed\n")
+        (here.folder / "gate").touch()
+        _, err = run.communicate(timeout=SECONDS)
+        assert b"m.py changed while the job ran: items that began before that ran the file as it was." in err
+        assert run.returncode == 0
+
+    def test_values_of_a_map_that_are_stale_are_told(self, here, capsys):
+        (here.folder / "item").write_text("x")
+        pipeline = Pipeline.local(here.folder / "store", workers=1)
+        for text in ("x", "y"):
+            items = [str(here.folder / "item")]
+            assert list(pipeline.map("os.path:basename", items, name="m", progress=False)) == ["item"]
+            (here.folder / "item").write_text(text * 2)
+        assert f"{here.folder}/item is newer than its outcome" in capsys.readouterr().err
 
 
 def test_a_sweep_is_rehearsed_here(here):

@@ -44,6 +44,7 @@ TYPED = ParameterSource.COMMANDLINE
 @click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
 @click.option("--memory", "memory_mib", type=Size(), help="Memory limit of an item: 2G. Default: its share.")
 @how_it_runs
+@click.option("--force", is_flag=True, help="Run every item anew, as another job, even if this job exists.")
 @click.option("--reclaim-every", type=Duration(0.1), metavar="TIME", help="Simulate Spot: stop a worker this often.")
 @click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that has started it ends.")
 @as_json
@@ -69,12 +70,20 @@ def command(
     """
     if job:
         check_alone(ctx)
-        send = lambda pipeline: pipeline.job(job)  # noqa: E731
+        send = lambda pipeline: known(pipeline, job)  # noqa: E731
     else:
         asked = rehearsed(asked_of(ctx, given, interpreter), reclaim_every)
         send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
     bench = Bench(store, workers, interpreter, reclaim_every, with_parent)
     return work(send, bench, continues=bool(job), as_json=as_json)
+
+
+def known(pipeline: Pipeline, name: str) -> Job:
+    """A job that is there; what is newer than its outcomes is told."""
+    job = pipeline.job(name)
+    for words in job.stale():
+        click.echo(words, err=True)
+    return job
 
 
 class Bench(NamedTuple):
@@ -196,12 +205,14 @@ def run(
     """Work on a job until it ends, or Ctrl-C stops it; returns its last status, and whether it was stopped."""
     from tidemill.backends.local import Desk
     from tidemill.client.live import following
+    from tidemill.client.newer import changed_while
     from tidemill.ledger import Ledger
     from tidemill.worker.keeper import deaths_of
     from tidemill.worker.local import forgive, open_chunks
     from tidemill.worker.local_worker import Run
 
     desk = Desk(pipeline.store.uri, job.id)
+    began = time.time()
     with locked(desk, job.id, keeper) as lock:
         ledger = Ledger(pipeline.store, job.id)
         rounds = (
@@ -230,6 +241,8 @@ def run(
         tell(keeper)
         # Its last process holds the lock, which marks the job as running.
         keeper.close()
+    for words in changed_while(Ledger(pipeline.store, job.id), job.spec, began):
+        click.echo(words, err=True)
     status = job.status(running=True)
     if interrupted and status.remaining:
         ended, items = status.progress

@@ -28,15 +28,15 @@ def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[
         )
     folder = code or (Path.cwd() if local else None)
     if folder is None:
-        if _file(Path.cwd(), module):
+        if module_file(Path.cwd(), module):
             yield f"{module} is also a module of this folder; the queue's machines do not get it (--code . sends it)."
         return
-    found = _file(folder, module)
+    found = module_file(folder, module)
     if found:
         yield from _attribute(found, module, name.partition(".")[0])
         return
     first = module.partition(".")[0]
-    if first != module and _file(folder, first):
+    if first != module and module_file(folder, first):
         raise CallerError(
             f"function is {function!r}, and {folder / first} has no module {module.partition('.')[2]!r}.",
             what="function",
@@ -52,7 +52,7 @@ def takes_input(function: str, code: Path | None) -> bool | None:
     """Whether a function of the folder that travels with the job has a parameter named `input`; None if that cannot be
     told without an import."""
     module, _, name = function.partition(":")
-    file = None if code is None else _file(code, module)
+    file = None if code is None else module_file(code, module)
     if file is None:
         return None
     try:
@@ -68,7 +68,7 @@ def takes_input(function: str, code: Path | None) -> bool | None:
     return True if "input" in names else None if found.decorator_list else False
 
 
-def _file(folder: Path, module: str) -> Path | None:
+def module_file(folder: Path, module: str) -> Path | None:
     """The file of a module, as Python looks for it."""
     path = folder.joinpath(*module.split("."))
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)

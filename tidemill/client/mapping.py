@@ -78,6 +78,10 @@ class Mapper:
         named, folder = (function, None) if isinstance(function, str) else shipped(function)
         code = code or folder
         job = self.submit(None, items, function=named, queue=queue, name=name, code=code, **settings)
+        if "log" not in settings:
+            # Nothing else is said of a job of functions; outcomes that may be stale are.
+            for words in job.stale():
+                print(words, file=sys.stderr)
         values = job.values(return_exceptions=return_exceptions, progress=progress)
         return Mapped(job, values, named=name is not None)
 

@@ -177,6 +177,20 @@ class Readable:
         report = self.report(everything=everything)
         return save(self._watched.site, place, page_of(redacted(report) if redact else report))
 
+    def stale(self) -> list[str]:
+        """A sentence for each file of this machine that is newer than outcomes which it was used for: of the program,
+        or of the inputs. A cloud's job holds what it runs, so there are none.
+
+        Example:
+            >>> job.stale()
+            []
+        """
+        if not self._watched.site.local:
+            return []
+        from tidemill.client.newer import newer_than_outcomes
+
+        return list(newer_than_outcomes(self._ledger, self.spec))
+
     def values(self, *, return_exceptions: bool = False, progress: bool | None = None) -> Iterator[Any]:
         """What the job's function returned for each item, in the items' order, as soon as it is known.
 

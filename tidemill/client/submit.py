@@ -260,6 +260,8 @@ def _send(
         done = f"{known.items_total - seen.remaining} of {known.items_total} items are done"
         rest = f" {counted(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
         log(f"{spec.job} already exists: {done}.{rest}")
+        for words in job.stale():
+            log(f"{words} With `force`, every item runs anew, as another job.")
     return job
 
 
