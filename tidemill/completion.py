@@ -37,6 +37,8 @@ def rows_of(data: bytes) -> list[Row]:
     try:
         magic, count = HEADER.unpack_from(data)
         found = [ROW.unpack_from(data, HEADER.size + number * ROW.size) for number in range(count)]
+        if 8 * sum(items for _, _, items, _ in found) > len(data):
+            raise ValueError("the lists of a round overlap")
         lists = [list(struct.unpack_from(f"<{items}Q", data, at)) if items else None for _, _, items, at in found]
     except struct.error as error:
         raise ValueError(f"the lists of a round are cut: {error}") from None
@@ -59,6 +61,17 @@ class RoundLike(Protocol):
     def had_failed(self, chunk: int) -> int:
         """How many of these items had failed before."""
         ...
+
+
+def last_chunks(rounds: Iterable[RoundLike]) -> dict[int, int]:
+    """The highest chunk of each round, by the round's position, among those that no later round has taken over.
+
+    Chunks end about in their order. So one question about each of these tells that a job is not complete, mostly."""
+    newest = {chunk: number for number, round_ in enumerate(rounds) for chunk in round_.enqueued()}
+    found: dict[int, int] = {}
+    for chunk, number in newest.items():
+        found[number] = max(chunk, found.get(number, 0))
+    return found
 
 
 def settle(
@@ -118,6 +131,10 @@ class Never:
 
 def gone(job: str) -> Never:
     return Never(job, f"{job} is not in the store any more")
+
+
+def damaged(job: str) -> Never:
+    return Never(job, f"what the store has of {job} is damaged")
 
 
 def hindrance(job: str, items: int, failed: int, *, finished: bool, cancelled: bool, success: bool) -> Never | None:

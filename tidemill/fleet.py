@@ -39,11 +39,13 @@ class FleetQueue:
     Attributes:
         name: The queue.
         subscription: Short name of the subscription that workers pull from.
+        topic: Full name of the topic of its messages.
         groups: A group per rung.
     """
 
     name: str
     subscription: str
+    topic: str
     groups: list[FleetGroup]
 
     @classmethod
@@ -193,7 +195,7 @@ class HeldJob:
         round: The round's number.
         job_sha256: Of its spec.
         round_sha256: Of the round's object.
-        topic: Full name of the topic of its queue.
+        topic: Full name of the topic of its queue. The reconciler publishes only to topics of its own settings.
         after: By id of the other job: whether all of its items must have succeeded.
         arrays: By number, as text: the chunks of each array that is not published yet.
     """

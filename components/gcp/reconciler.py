@@ -76,7 +76,8 @@ class GcpReconciler(pulumi.ComponentResource):
 
     Example:
         ```python
-        fleet = {"name": "cpu", "subscription": "vision-dev-cpu", "groups": []}
+        topic = "projects/vision-dev-1/topics/vision-dev-cpu"
+        fleet = {"name": "cpu", "subscription": "vision-dev-cpu", "topic": topic, "groups": []}
         reconciler = GcpReconciler(
             "vision-dev-reconciler", GcpReconcilerArgs(fleets=[fleet], bucket="vision-dev-store")
         )
@@ -178,7 +179,7 @@ class GcpReconciler(pulumi.ComponentResource):
                 min_instance_count=0,
                 max_instance_count=1,
                 max_instance_request_concurrency=1,
-                available_memory="256Mi",
+                available_memory="512Mi",
                 timeout_seconds=_TIMEOUT_SECONDS,
                 # Cloud Scheduler of the same project counts as inside.
                 # Source: https://cloud.google.com/run/docs/securing/ingress

@@ -130,12 +130,13 @@ class GcpStore(pulumi.ComponentResource):
         return pulumi.Output.concat(self.uri, "/", written.name)
 
     def grant_work(self, member: Member) -> None:
-        """Let a member work as machines do: read and write ``jobs/``, ``out/``, ``state/`` and ``fleet/``, read
-        ``uploads/``, but no descriptor."""
+        """Let a member work as machines do: read and write ``jobs/``, ``out/`` and ``state/``, and read
+        ``uploads/``, but no descriptor. In ``fleet/`` it says that it lives or why it cannot, and reads who stays."""
         self._list(member)
-        self._grant("work", member, _WRITE, [_JOBS, _OUT, _FLEET])
+        self._grant("work", member, _WRITE, [_JOBS, _OUT, f"{layout.FLEET_ALIVE}/"])
+        self._grant("errors", member, _CREATE, [f"{layout.FLEET_ERRORS}/"])
         self._grant("state", member, _WRITE, [_STATE])
-        self._grant("uploads", member, _READ, [_UPLOADS])
+        self._grant("uploads", member, _READ, [_UPLOADS, f"{layout.FLEET_WARM}/"])
 
     def grant_submit(self, member: Member) -> None:
         """Let a member submit: write ``jobs/``, ``uploads/`` and ``fleet/held/``, read ``out/``, ``state/``, ``fleet/``

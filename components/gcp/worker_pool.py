@@ -194,8 +194,8 @@ class GcpWorkerPool(pulumi.ComponentResource):
             )
             for number, group in enumerate(groups)
         ]
-        known = pulumi.Output.all(self._messages.subscription.name, *described)
-        return known.apply(lambda known: asdict(FleetQueue(queue, known[0], known[1:])))
+        known = pulumi.Output.all(self._messages.subscription.name, self._messages.topic.id, *described)
+        return known.apply(lambda known: asdict(FleetQueue(queue, known[0], known[1], known[2:])))
 
     def grant_work(self, member: Member) -> None:
         """Let a worker's account pull, extend and acknowledge only this queue's messages."""

@@ -13,7 +13,7 @@ from components.gcp import reconciler
 from components.gcp.reconciler import GcpReconciler, GcpReconcilerArgs, digest, source
 from tests.components.recording import GCP_REGION, PROJECT, PROJECT_NUMBER, Recorder, run
 
-FLEET = {"name": "cpu", "subscription": "work", "groups": []}
+FLEET = {"name": "cpu", "subscription": "work", "topic": "projects/p/topics/t", "groups": []}
 ACCOUNT = f"{{0}}@{PROJECT}.iam.gserviceaccount.com"
 MEMBER = f"serviceAccount:{ACCOUNT}"
 LOG_BUCKET = "projects/p/locations/l/buckets/b"

@@ -28,6 +28,7 @@ SETTINGS = {
         {
             "name": "cpu",
             "subscription": "sub",
+            "topic": "projects/p/topics/t",
             "groups": [
                 {"market": "spot", "manager": "spot-m", "autoscaler": "spot-a", "per_machine": 4, "minimum": 0},
                 {"market": "on_demand", "manager": "od-m", "autoscaler": "od-a", "per_machine": 4, "minimum": 0},

@@ -122,9 +122,10 @@ def test_the_descriptor_is_an_object_of_its_own():
         (
             "grant_work",
             {
-                "s-work-worker": ("roles/storage.objectUser", below("jobs/", "out/", "fleet/")),
+                "s-work-worker": ("roles/storage.objectUser", below("jobs/", "out/", "fleet/alive/")),
+                "s-errors-worker": ("roles/storage.objectCreator", below("fleet/errors/")),
                 "s-state-worker": ("roles/storage.objectUser", below("state/")),
-                "s-uploads-worker": ("roles/storage.objectViewer", below("uploads/")),
+                "s-uploads-worker": ("roles/storage.objectViewer", below("uploads/", "fleet/warm/")),
             },
         ),
         (

@@ -372,6 +372,7 @@ def test_what_the_reconciler_is_told():
         {
             "name": "cpu",
             "subscription": "q-work-1a2b3c4",
+            "topic": "q-topic-id",
             "groups": [
                 group | {"market": "spot", "manager": "q-spot-1a2b3c4", "autoscaler": "q-spot-1a2b3c4", "minimum": 1},
                 group | {"market": "on_demand", "manager": "q-on-demand-1a2b3c4", "autoscaler": "q-on-demand-1a2b3c4"},

@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import json
 import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,20 @@ from urllib.parse import unquote
 
 import pytest
 
+from components.gcp.reconciler_function import chains, ended
 from components.gcp.reconciler_function.chains import CLIENT_SECONDS, release
 from components.gcp.reconciler_function.cloud import Cloud
+from components.gcp.reconciler_function.objects import MOST_BYTES
+from components.gcp.reconciler_function.others import MOST_CHUNKS
+from tests.mutants import any_topic, same_turn
 from tests.unit.every_cloud import DyingError, GcpWorld
 from tests.unit.google_fakes import Message
 from tidemill import layout
 from tidemill.client import Job, Pipeline, deliveries
+from tidemill.completion import HEADER, MAGIC, ROW
+from tidemill.ending import gate
+from tidemill.fleet import HeldJob
+from tidemill.job import MAX_CHUNKS
 from tidemill.ledger import Ledger
 from tidemill.ledger.gate import begun_at, look
 from tidemill.store import Store
@@ -29,12 +39,19 @@ from tidemill.store import Store
 OBJECTS = "https://storage.googleapis.com/storage/v1/b/store/o"
 UPLOAD = "https://storage.googleapis.com/upload/storage/v1/b/store/o"
 PUBSUB = "https://pubsub.googleapis.com/v1/"
+TOPIC = "projects/vision-dev-1/topics/cpu"
 
 
 class Answer:
     def __init__(self, code: int, content: bytes) -> None:
         self.status_code, self.content, self.text = code, content, content.decode(errors="replace")
         self.headers = {"Date": formatdate(time.time(), usegmt=True)}
+
+    def iter_content(self, size: int) -> Iterator[bytes]:
+        return (self.content[at : at + size] for at in range(0, len(self.content), size))
+
+    def close(self) -> None:
+        pass
 
     def json(self) -> Any:
         return json.load(io.BytesIO(self.content))
@@ -47,9 +64,11 @@ class Google:
         self.world, self.store = world, world.pipeline.store
         self.dies_before = ""
         self.published: list[tuple[int, int]] = []
+        self.asked: list[str] = []
 
     def request(self, method: str, url: str, **more: Any) -> Answer:
         more.pop("timeout")
+        self.asked.append(more.get("params", {}).get("prefix") or unquote(url.removeprefix(OBJECTS + "/")))
         if self.dies_before and self.dies_before in (method, url, more.get("params", {}).get("name", "")):
             raise KeyboardInterrupt
         if url.startswith(PUBSUB):
@@ -58,7 +77,8 @@ class Google:
             return self._create(**more)
         if url == OBJECTS:
             prefix = more["params"]["prefix"]
-            names = [{"name": name} for name in self.store.list(prefix.rpartition("/")[0]) if name.startswith(prefix)]
+            found = sorted(self.store.list(prefix.rpartition("/")[0]))
+            names = [{"name": name} for name in found if name.startswith(prefix)]
             return Answer(200, json.dumps({"items": names}).encode())
         name = unquote(url.removeprefix(OBJECTS + "/"))
         data = self.store.find(name)
@@ -80,7 +100,7 @@ class Google:
     def _publish(self, url: str, json: dict[str, Any]) -> Answer:
         if "/subscriptions/" in url:
             return self._consume(url.removeprefix(PUBSUB), json)
-        assert url == f"{PUBSUB}projects/vision-dev-1/topics/cpu:publish"
+        assert url == f"{PUBSUB}{TOPIC}:publish"
         for message in json["messages"]:
             self.world.google.messages[self.world.subscription].append(Message(message["attributes"]))
             self.published.append((int(message["attributes"]["round"]), int(message["attributes"]["chunk"])))
@@ -114,7 +134,7 @@ def submit(world: GcpWorld, name: str, items: int = 4, **more: Any) -> Job:
 def reconcile(google: Google, seconds: float = 0) -> list[str]:
     cloud = Cloud("p", "r", "store", google, pause=lambda _: None)
     cloud.now = lambda: time.time() + seconds  # type: ignore[method-assign]
-    done, failures = release(cloud)
+    done, failures = release(cloud, [TOPIC])
     assert not failures
     return done
 
@@ -235,10 +255,153 @@ def test_rubbish_is_a_failure_and_holds_nobody_up(world, google):
     second = submit(world, "second", after=["first"])
     world.pipeline.store.put(layout.held("a-00000000"), b"{")
     world.work(first.id)
-    done, failures = release(Cloud("p", "r", "store", google, pause=lambda _: None))
+    done, failures = release(Cloud("p", "r", "store", google, pause=lambda _: None), [TOPIC])
     assert done == [f"{second.id}: published 2 chunks of round 0"]
     assert len(failures) == 1
     assert "a-00000000" in failures[0]
+
+
+HELD = HeldJob("evil-00000000", 0, "a" * 64, "b" * 64, TOPIC, {}, {"0": [0]})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("evil-00000000", b"[" * 200_000, "RecursionError"),
+        ("evil-00000000", b"x" * (MOST_BYTES + 1), f"more than {MOST_BYTES} bytes"),
+        ("evil-00000000", replace(HELD, topic="projects/vision-dev-1/topics/oncall"), "which is not of this stack"),
+        ("other-00000000", HELD, "names the job 'evil-00000000'"),
+        ("evil-00000000", replace(HELD, after=[]), "AttributeError"),
+        ("evil-00000000", replace(HELD, arrays={"x": [0]}), "ValueError"),
+    ],
+)  # fmt: skip
+def test_what_nobody_submitted_is_a_failure_and_is_not_published(world, google, name, content, words):
+    first, store = submit(world, "first"), world.pipeline.store
+    second = submit(world, "zeta", after=["first"])
+    store.put(layout.spec(HELD.job), b'{"queue": "cpu"}')
+    store.put(layout.round_(HELD.job, 0), b'{"arrays": [{"first": 0, "count": 1}]}')
+    store.put(layout.held(name), content if isinstance(content, bytes) else json.dumps(asdict(content)).encode())
+    world.work(first.id)
+    done: list[str] = []
+    for _ in range(2):
+        done, failures = release(Cloud("p", "r", "store", google, pause=lambda _: None), [TOPIC])
+        [failure] = failures
+        assert failure.startswith(f"{layout.held(name)}: ")
+        assert words in failure
+    assert done == []
+    assert sorted(google.published) == [(0, 0), (0, 1)]
+    assert not held(world)[1:]
+    world.work(second.id)
+    assert second.status().state == "finished"
+
+
+def lists(rows: int, items: int) -> bytes:
+    """Rows that all name the same items."""
+    at = HEADER.size + rows * ROW.size
+    return HEADER.pack(MAGIC, rows) + b"".join(ROW.pack(row, 0, items, at) for row in range(rows)) + b"\0" * 8 * items
+
+
+@pytest.mark.parametrize(
+    ("what", "content"),
+    [
+        ("spec", b"[" * 200_000),
+        ("spec", b'{"chunks_total": 1000000000000, "items_total": 1}'),
+        ("spec", b'{"chunks_total": 2, "items_total": "\\u001b[2J"}'),
+        ("spec", b" " * (MOST_BYTES + 1)),
+        ("round", b'{"arrays": [{"first": 0, "count": 1000000000000}]}'),
+        ("round", b'{"arrays": [], "chosen": "c"}'),
+        ("round", b"null"),
+        ("done", b""),
+        ("rounds", b""),
+    ],
+)
+def test_a_job_whose_objects_a_program_has_damaged_ends_those_after_it_and_no_others(world, google, what, content):
+    """Programs on machines may write anything below `jobs/`."""
+    first, other = submit(world, "first"), submit(world, "other")
+    second, third = submit(world, "second", after=["first"]), submit(world, "third", after=["other"])
+    world.work(first.id)
+    world.work(other.id)
+    store, names = world.pipeline.store, {"spec": layout.spec(first.id), "round": layout.round_(first.id, 0)}
+    if what == "done":
+        store.put(f"{layout.of_round(first.id, 0, 'done')}/0/x.jsonl", b"")
+    elif what == "rounds":
+        store.put(f"{layout.rounds(first.id)}/x.json", b"")
+    else:
+        store.put(names[what], content)
+    store.put(layout.chosen(first.id, 0, "c"), lists(1000, 1000))
+    assert set(reconcile(google)) == {
+        f"{second.id} can never begin: what the store has of {first.id} is damaged",
+        f"{third.id}: published 2 chunks of round 0",
+    }
+    assert not held(world)
+    assert store.exists(layout.cancelled(second.id))
+
+
+def test_each_other_job_is_looked_at_once_in_a_run(world, google):
+    first = submit(world, "first", items=40)
+    for number in range(12):
+        submit(world, f"w{number}", after=["first"])
+    reconcile(google)
+    asked = [name for name in google.asked if name.startswith(f"jobs/{first.id}/")]
+    # Its last chunk is not done: no page of the others' names is needed.
+    spec, last = layout.spec(first.id), layout.done(first.id, 0, 19)
+    assert asked == [
+        spec,
+        spec,
+        f"{layout.rounds(first.id)}/",
+        layout.round_(first.id, 0),
+        last,
+        layout.cancelled(first.id),
+    ]
+
+
+@pytest.mark.parametrize("mutant", [None, same_turn])
+def test_every_job_has_its_turn_when_runs_are_short(world, google, mutant, monkeypatch):
+    """Six jobs wait for others, each of which lacks an early chunk: a run has time for about three of them."""
+    monkeypatch.setattr(chains, "_in_turn", chains._in_turn)
+    if mutant:
+        mutant.apply()
+    slow = [submit(world, f"slow{number}", items=40) for number in range(6)]
+    jobs = [submit(world, f"after{number}", after=[other.id]) for number, other in enumerate(slow)]
+    done, last = submit(world, "done"), submit(world, "zeta", after=["done"])
+    for job in (*slow, done):
+        world.work(job.id)
+    for job in slow:
+        for name in world.pipeline.store.list(layout.of_round(job.id, 0, "done")):
+            if layout.chunk_of_done(name) == 0:
+                Path(world.pipeline.store.uri.removeprefix("file://"), name).unlink()
+    said: list[str] = []
+    for run in range(8):
+        google.asked.clear()
+        cloud = Cloud("p", "r", "store", google, pause=lambda _: None, clock=lambda: len(google.asked) * 2.0)
+        released, failures = release(cloud, [TOPIC], run)
+        assert not failures
+        said += released
+    assert any("left to the next run" in text for text in said)
+    published = [text for text in said if last.id in text]
+    assert published == ([] if mutant else [f"{last.id}: published 2 chunks of round 0"])
+    assert {f"{job.id}.json" for job in jobs} <= {name.rpartition("/")[2] for name in held(world)}
+
+
+def test_a_topic_of_other_things_is_never_published_to(world, google, monkeypatch):
+    """With the safeguard removed, the same object is published."""
+    store, other = world.pipeline.store, "projects/vision-dev-1/topics/oncall"
+    store.put(layout.round_(HELD.job, 0), b'{"arrays": [{"first": 0, "count": 1}]}')
+    store.put(layout.held(HELD.job), json.dumps(asdict(replace(HELD, topic=other))).encode())
+    cloud = Cloud("p", "r", "store", google, pause=lambda _: None)
+    topics: list[str] = []
+    monkeypatch.setattr(google, "_publish", lambda url, json: topics.append(url) or Answer(200, b"{}"))
+    assert not release(cloud, [TOPIC])[0]
+    assert not topics
+    monkeypatch.setattr(chains, "_look_at", chains._look_at)
+    any_topic.apply()
+    release(cloud, [TOPIC])
+    assert topics == [f"{PUBSUB}{other}:publish"]
+
+
+def test_the_limits_are_those_of_submits():
+    assert MOST_CHUNKS == MAX_CHUNKS
+    assert ended.TELLERS == gate.TELLERS
 
 
 def test_it_counts_as_the_ledger_does(world, google, monkeypatch):

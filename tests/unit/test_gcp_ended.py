@@ -18,6 +18,7 @@ from components.gcp.reconciler_function.decide import Group, Machine, QueueState
 from tests.unit.every_cloud import GcpWorld
 from tests.unit.test_gcp_chains import Google, submit
 from tidemill import layout
+from tidemill.client import Pipeline
 
 BROKEN = Machine("a", "TERMINATED", broken_at=time.time())
 STARTING = Machine("b", "RUNNING")
@@ -112,6 +113,31 @@ def test_a_chunk_that_is_done_and_a_job_that_has_expired_are_dropped(world, goog
         path.unlink()
     assert drop(google) == 3
     assert left(world) == []
+
+
+@pytest.mark.parametrize("over", ["", layout.told_sent("J", 0), layout.told_claim("J", 0, 2)])
+def test_the_last_chunk_of_a_job_stays_until_its_end_is_told(world, google, over):
+    """Its worker died between its record and the message: the next one that gets the chunk tells."""
+    newer = world.pipeline.descriptor.model_copy(update={"max_spec": 5})
+    world.pipeline = Pipeline(newer, world.pipeline.store, world.pipeline.backend)
+    job = submit(world, "job", notify="https://hooks.example.com/x")
+    again = list(world.google.messages[world.subscription])[1:]
+    world.work(job.id)
+    world.google.messages[world.subscription] += again
+    if over:
+        world.pipeline.store.put(over.replace("J", job.id), b"")
+    assert drop(google) == (1 if over else 0)
+    assert left(world) == ([] if over else [(job.id, 1)])
+
+
+@pytest.mark.parametrize("name", ["cancelled", "r0/done/0/x.jsonl", "rounds/x.json"])
+def test_what_a_program_writes_into_its_job_keeps_no_other_messages(world, google, name):
+    """A damaged job is a worker's to end."""
+    damaged, other = submit(world, "damaged"), submit(world, "other")
+    world.pipeline.store.put(f"{layout.JOBS}/{damaged.id}/{name}", b"[" * 200_000)
+    other.cancel()
+    assert drop(google) == 2
+    assert left(world) == [(damaged.id, 0), (damaged.id, 1)]
 
 
 def test_messages_that_are_not_ours_are_left_to_workers(world, google):

@@ -1,99 +1,89 @@
 """Jobs that wait for others: once these are complete, the reconciler publishes what a submit has left for it.
 
-The run that finds the others complete creates `begun`, and publishes. What a client has begun and not published the
-reconciler finishes. Published twice, a chunk runs twice at worst, and its first record counts.
+Submitters alone write to `fleet/held`: user code can name no job here, and no topic (ADR 94). The run that finds the
+others complete creates `begun`, and publishes. What a client has begun and not published the reconciler finishes.
+Published twice, a chunk runs twice at worst, and its first record counts.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 from tidemill import layout
-from tidemill.completion import Never, Row, gone, hindrance, rows_of, settle
+from tidemill.completion import Never
 from tidemill.fleet import HeldJob
 
 from .answers import iso
-from .cloud import CallError, Cloud, base
+from .cloud import CallError, Cloud, LateError, base
 from .objects import Objects, is_cancelled, rounds_of
+from .others import Others
 
 BY = "reconciler"
+_GOLDEN = 0.6180339887498949
+"""Multiples of it, without their whole parts, spread evenly: few runs reach every job."""
 CLIENT_SECONDS = 90.0
 """How long a client that let a job begin has for publishing it. Other clients wait longer before they give up a round
 (tidemill/client/deliveries.py), so a round is never published by both."""
 
 
-@dataclass(frozen=True)
-class Round:
-    """A round of a job, from its object."""
+def release(cloud: Cloud, topics: Collection[str], run: float = 0.0) -> tuple[list[str], list[str]]:
+    """Publish every job that is due.
 
-    values: dict[str, Any]
-    chosen: list[Row] | None
+    Args:
+        cloud: Google's APIs.
+        topics: Full names of the topics of the stack's queues: nothing is published elsewhere.
+        run: The run's number. Each run begins with another job, so that one which is out of time leaves out others.
 
-    @cached_property
-    def _rows(self) -> dict[int, Row]:
-        return {row.chunk: row for row in self.chosen or ()}
-
-    def enqueued(self) -> Iterator[int]:
-        """See `tidemill.completion.RoundLike`."""
-        if self.chosen is not None:
-            yield from self._rows
-            return
-        for array in self.values["arrays"]:
-            first, count = array.get("first", 0), array.get("count", 0)
-            yield from array["chunks"] if array.get("chunks") is not None else range(first, first + count)
-
-    def runs(self, chunk: int) -> list[int] | None:
-        """See `tidemill.completion.RoundLike`."""
-        if self.chosen is not None:
-            return self._rows[chunk].items if chunk in self._rows else None
-        return (self.values.get("items") or {}).get(str(chunk))
-
-    def had_failed(self, chunk: int) -> int:
-        """See `tidemill.completion.RoundLike`."""
-        if self.chosen is not None:
-            return self._rows[chunk].failed_before if chunk in self._rows else 0
-        return (self.values.get("failed_before") or {}).get(str(chunk), 0)
-
-
-def release(cloud: Cloud) -> tuple[list[str], list[str]]:
-    """Publish every job that is due; returns what was done, in words, and the failures."""
+    Returns:
+        What was done, in words, and the failures.
+    """
     objects = Objects(cloud)
+    others = Others(objects)
     done: list[str] = []
     failures: list[str] = []
     try:
-        names = list(objects.names(layout.FLEET_HELD))
-    except CallError as error:
+        names = _in_turn(list(objects.names(layout.FLEET_HELD)), run)
+    except (CallError, ValueError) as error:
         return [], [str(error)]
-    for name in names:
+    for count, name in enumerate(names):
         try:
-            said = _look_at(cloud, objects, name)
-        except (CallError, AttributeError, KeyError, TypeError, ValueError) as error:
+            said = _look_at(cloud, objects, others, name, topics)
+        except LateError:
+            done.append(f"{len(names) - count} of {len(names)} jobs that wait are left to the next run")
+            break
+        except Exception as error:
             failures.append(f"{name}: {error if isinstance(error, CallError) else f'{type(error).__name__} {error}'}")
         else:
             done += [said] if said else []
     return done, failures
 
 
-def _look_at(cloud: Cloud, objects: Objects, name: str) -> str | None:
+def _in_turn(names: list[str], run: float) -> list[str]:
+    """The names, from another one on each time: those of successive runs are far apart."""
+    first = int(run * _GOLDEN % 1 * len(names))
+    return [*names[first:], *names[:first]]
+
+
+def _look_at(cloud: Cloud, objects: Objects, others: Others, name: str, topics: Collection[str]) -> str | None:
     held = HeldJob.parse(objects.get(name))
+    if layout.held(held.job) != name or held.topic not in topics:
+        raise ValueError(f"it names the job {held.job!r} and the topic {held.topic!r}, which is not of this stack")
     if _is_over(objects, held):
         objects.remove(name)
         return f"{held.job}: round {held.round} is not wanted any more"
     begun = objects.find(layout.begun(held.job))
     if begun is None:
-        never = _what_is_missing(objects, held)
-        if isinstance(never, Never):
+        found = [others.missing(job, success) for job, success in held.after.items()]
+        never = next((each for each in found if isinstance(each, Never)), None)
+        if never:
             _end(cloud, objects, held, never)
             objects.remove(name)
             return f"{held.job} can never begin: {never.why}"
         note = {"at": iso(cloud.now()), "by": BY}
-        if never or not objects.create(layout.begun(held.job), json.dumps(note).encode()):
+        if any(found) or not objects.create(layout.begun(held.job), json.dumps(note).encode()):
             return None
     elif not _is_mine(json.loads(begun), cloud.now()):
         return None
@@ -131,48 +121,3 @@ def _end(cloud: Cloud, objects: Objects, held: HeldJob, never: Never) -> None:
     content = json.dumps(note).encode()
     if not objects.create(layout.cancelled(held.job), content):
         objects.create(layout.cancelled_round(held.job, held.round), content)
-
-
-# ---- the other jobs -------------------------------------------------------------------------------------------------
-
-
-def _what_is_missing(objects: Objects, held: HeldJob) -> Never | bool:
-    """Why a job can never begin; or whether one of the others is not complete yet."""
-    found = [_look_at_other(objects, job, success) for job, success in held.after.items()]
-    return next((each for each in found if isinstance(each, Never)), any(found))
-
-
-def _look_at_other(objects: Objects, job: str, success: bool) -> Never | bool:
-    spec = objects.find(layout.spec(job))
-    if spec is None:
-        return gone(job)
-    values, numbers = json.loads(spec), rounds_of(objects, job)
-    rounds = [_round(objects, job, number) for number in numbers]
-    read = [_names(objects, job, number) for number in numbers]
-    waiting, failed = settle(values["chunks_total"], rounds, [done for done, _ in read], [marks for _, marks in read])
-    cancelled = bool(waiting) and is_cancelled(objects, job, numbers[-1] if numbers else 0)
-    total = sum(failed.values())
-    never = hindrance(job, values["items_total"], total, finished=not waiting, cancelled=cancelled, success=success)
-    return never or bool(waiting)
-
-
-def _round(objects: Objects, job: str, number: int) -> Round:
-    values = json.loads(objects.get(layout.round_(job, number)))
-    chosen = values.get("chosen")
-    return Round(values, rows_of(objects.get(layout.chosen(job, number, chosen))) if chosen else None)
-
-
-def _names(objects: Objects, job: str, number: int) -> tuple[set[int], dict[int, int]]:
-    """The chunks that are done in a round, and how many items of each have failed.
-
-    Markers of failures are listed after the records: each is written before its record.
-    """
-    done = {layout.chunk_of_done(name) for name in objects.names(layout.of_round(job, number, "done"))}
-    found = [layout.chunk_of_marker(name) for name in objects.names(layout.of_round(job, number, "failed"))]
-    marks = Counter(chunk for chunk, _ in found)
-    failed = {chunk: int(count) for chunk, count in found}
-    for chunk in (chunk for chunk, several in marks.items() if several > 1 and chunk in done):
-        # Where there are several markers, the record decides.
-        record = objects.get(layout.done(job, number, chunk))
-        failed[chunk] = json.loads(record.splitlines()[0])["failed"]
-    return done, failed

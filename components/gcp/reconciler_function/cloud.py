@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import islice
@@ -46,6 +47,7 @@ _BASES = {
     "STORAGE": "https://storage.googleapis.com/",
 }
 _TRIES = 3
+_BLOCK_BYTES = 2**16
 _TIMEOUT_SECONDS = 20
 _REPORT_SECONDS = 15.0
 
@@ -64,6 +66,10 @@ class CallError(Exception):
     def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(text)
         self.code = code
+
+
+class LateError(CallError):
+    """A call that was not made: the run is out of time."""
 
 
 def session() -> Session:
@@ -255,7 +261,7 @@ class Cloud:
         for left in reversed(range(_TRIES)):
             code, problem, seconds = 0, "", self._began + until - self._clock()
             if seconds <= 0:
-                raise CallError(f"{method} {url.partition('?')[0]}: not called, the run is out of time")
+                raise LateError(f"{method} {url.partition('?')[0]}: not called, the run is out of time")
             try:
                 answer = self._session.request(method, url, timeout=min(seconds, _TIMEOUT_SECONDS), **more)
             except Exception as error:
@@ -271,6 +277,21 @@ class Cloud:
                 raise CallError(f"{method} {url.partition('?')[0]}: {problem}", code)
             self._pause(1.0)
         raise AssertionError("unreachable")
+
+    def blocks(self, url: str) -> Iterator[bytes]:
+        """The content of an object of the job store, as it comes: whoever wrote it chose its size, and its encoding.
+
+        Raises:
+            CallError: It could not be read.
+        """
+        with closing(self.answer("GET", url, params={"alt": "media"}, stream=True)) as answer:
+            try:
+                for block in answer.iter_content(_BLOCK_BYTES):
+                    if self._clock() - self._began > RUN_SECONDS:
+                        raise LateError(f"GET {url}: not read to its end, the run is out of time")
+                    yield block
+            except OSError as error:
+                raise CallError(f"GET {url}: {type(error).__name__}") from None
 
     def _look_at_clock(self, headers: Mapping[str, str]) -> None:
         stamp = headers.get("Date")

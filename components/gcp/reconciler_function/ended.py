@@ -17,7 +17,7 @@ from typing import Any
 
 from tidemill import layout
 
-from .cloud import Cloud, base
+from .cloud import CallError, Cloud, base
 from .decide import BROKEN_SECONDS, QueueState, waiting
 from .objects import Objects, is_cancelled, rounds_of
 
@@ -31,6 +31,8 @@ _PULL = 1000
 _ACKS = 500
 """Acknowledge ids per request: each has about 200 bytes, and a request at most 512 KiB.
 Source: https://cloud.google.com/pubsub/quotas"""
+TELLERS = 3
+"""After so many claims nobody tells a job's end (`tidemill.ending.gate.TELLERS`)."""
 _EMPTY_PULLS = 2
 """Pulls without a message that end a look: a pull that returns at once may miss messages."""
 
@@ -126,23 +128,41 @@ def _round(labels: Mapping[str, str]) -> tuple[str, int] | None:
 
 
 class _Jobs:
-    """What the store says of jobs; it is asked once for each round."""
+    """What the store says of jobs; it is asked once for each round. A damaged job is a worker's to end."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
         self.is_over = cache(self._is_over)
-        self._done = cache(self._done_chunks)
+        self._dropped = cache(self._dropped_chunks)
 
     def _is_over(self, job: str, number: int) -> bool:
-        """Whether a round is cancelled, or its job has expired. A damaged job is a worker's to end."""
+        """Whether a round is cancelled, or its job has expired."""
         try:
             return not rounds_of(self.objects, job) or is_cancelled(self.objects, job, number)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except CallError:
+            raise
+        except Exception:
             return False
 
-    def _done_chunks(self, job: str, number: int) -> set[int]:
-        names = self.objects.names(layout.of_round(job, number, "done"))
-        return {layout.chunk_of_done(name) for name in names}
+    def _dropped_chunks(self, job: str, number: int) -> set[int]:
+        """The chunks that are done, once nothing is left to tell: the worker that gets one of them tells."""
+        try:
+            names = self.objects.names(layout.of_round(job, number, "done"))
+            done = {layout.chunk_of_done(name) for name in names}
+            return set() if done and self._is_untold(job) else done
+        except CallError:
+            raise
+        except Exception:
+            return set()
+
+    def _is_untold(self, job: str) -> bool:
+        """Whether the end of a job with `--notify` has still to be told (tidemill/ending/gate.py)."""
+        spec = self.objects.find(layout.spec(job))
+        if spec is None or not json.loads(spec).get("notify"):
+            return False
+        newest = rounds_of(self.objects, job)[-1]
+        over = {layout.told_sent(job, newest), layout.told_claim(job, newest, TELLERS - 1)}
+        return over.isdisjoint(self.objects.names(layout.told(job)))
 
     def drops(self, labels: Mapping[str, str]) -> bool:
         """Whether a worker would acknowledge a message without running anything. What is not ours is left to it."""
@@ -150,4 +170,4 @@ class _Jobs:
         if of is None:
             return False
         chunk = labels.get("chunk", "")
-        return self.is_over(*of) or (chunk.isdecimal() and int(chunk) in self._done(*of))
+        return self.is_over(*of) or (chunk.isdecimal() and int(chunk) in self._dropped(*of))

@@ -24,8 +24,6 @@ from .ended import drop
 from .trouble import due, troubles
 
 OPEN = "ONLY_SCALE_OUT"
-_UNREADABLE = (CallError, AttributeError, KeyError, TypeError, ValueError)
-"""A refusal, or an answer with an undocumented shape."""
 
 
 def reconcile(_request: Any) -> tuple[str, int, dict[str, str]]:
@@ -43,7 +41,7 @@ def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
     notes = Notes()
     try:
         notes = cloud.notes()
-    except _UNREADABLE as error:
+    except Exception as error:
         # Without notes no machine's place is held, and none counts as silent.
         failures.append(_failed("what machines wrote", error))
     wanted = _in_turn(settings.queues, cloud.now() / settings.period_seconds)
@@ -54,7 +52,8 @@ def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
         queues[each.name], failed = _queue(each, cloud, errors[each.name], notes, settings.period_seconds)
         failures += failed
     # Last: a job that has waited for hours may wait for another run, a machine that is off may not.
-    released, failed = release(cloud)
+    topics = {each.topic for each in settings.queues}
+    released, failed = release(cloud, topics, cloud.now() / settings.period_seconds)
     failures += [_failed("a job that waits", error) for error in failed]
     for text in released:
         _say("NOTICE", "release", text)
@@ -76,7 +75,7 @@ def _errors(wanted: FleetQueue, cloud: Cloud) -> list[list[dict[str, Any]]] | Ex
     """The errors of each group of a queue, or why they are unreadable."""
     try:
         return [cloud.errors(group.manager) for group in wanted.groups]
-    except _UNREADABLE as error:
+    except Exception as error:
         return error
 
 
@@ -89,7 +88,7 @@ def _queue(
         if isinstance(errors, Exception):
             raise errors
         read = [cloud.read(group, each, notes) for group, each in zip(wanted.groups, errors, strict=True)]
-    except _UNREADABLE as error:
+    except Exception as error:
         text = _failed(name, error)
         return QueueReport(decisions=[f"nothing: {text}"]), [text]
     failures: list[str] = []
@@ -97,7 +96,7 @@ def _queue(
     try:
         # After the machines: so it is no older than the backlog for which they were started.
         samples = cloud.backlog(wanted.subscription)
-    except _UNREADABLE as error:
+    except Exception as error:
         failures.append(_failed(f"{name}: backlog", error))
     queue = QueueState(name, [each.group for each in read], samples)
     now = cloud.now()
@@ -155,7 +154,7 @@ def _drop(queue: QueueState, subscription: str, cloud: Cloud) -> tuple[list[str]
     """Drop messages that only a worker would drop; the actions taken and the failures."""
     try:
         count = drop(cloud, queue, subscription)
-    except _UNREADABLE as error:
+    except Exception as error:
         return [], [_failed(f"{queue.name}: messages of ended jobs", error)]
     if not count:
         return [], []

@@ -10,6 +10,13 @@ from tidemill import layout
 
 from .cloud import CallError, Cloud, base
 
+MOST_BYTES = 8 * 2**20
+"""Of an object. Parsed, JSON may take twenty times as much memory."""
+MOST_NAMES = 100_000
+"""In a folder: a record of each chunk, or a marker of each attempt on one."""
+MOST_ROUNDS = 1000
+"""Of a job."""
+
 
 class Objects:
     """The job store, object by object."""
@@ -19,9 +26,20 @@ class Objects:
         self._url = f"{base('STORAGE')}storage/v1/b/{cloud.bucket}/o"
         self._upload = f"{base('STORAGE')}upload/storage/v1/b/{cloud.bucket}/o"
 
-    def names(self, folder: str) -> Iterator[str]:
-        """Names in a folder."""
-        return self._beginning_with(f"{folder}/")
+    def names(self, folder: str, most: int = MOST_NAMES) -> Iterator[str]:
+        """Names in a folder.
+
+        Raises:
+            ValueError: There are too many.
+        """
+        for count, name in enumerate(self._beginning_with(f"{folder}/")):
+            if count >= most:
+                raise ValueError(f"{folder} has more than {most} objects")
+            yield name
+
+    def has(self, name: str) -> bool:
+        """Whether an object is there."""
+        return name in self._beginning_with(name)
 
     def _beginning_with(self, prefix: str) -> Iterator[str]:
         for page in self._cloud.pages("GET", self._url, {"prefix": prefix, "fields": "items(name),nextPageToken"}):
@@ -33,11 +51,32 @@ class Objects:
         The function may not list the whole bucket, so Cloud Storage would answer 403 for a missing object.
         Source: https://cloud.google.com/storage/docs/access-control/iam-permissions (storage.objects.list)
         """
-        return self.get(name) if name in self._beginning_with(name) else None
+        return self.get(name) if self.has(name) else None
 
     def get(self, name: str) -> bytes:
-        """The content of an object that is there."""
-        return self._cloud.answer("GET", f"{self._url}/{quote(name, safe='')}", params={"alt": "media"}).content
+        """The content of an object that is there.
+
+        Raises:
+            ValueError: It is too large.
+        """
+        return b"".join(self._blocks(name))
+
+    def first_line(self, name: str) -> bytes:
+        """The first line of an object that is there; the rest is not read."""
+        found = b""
+        for block in self._blocks(name):
+            found += block
+            if b"\n" in block:
+                break
+        return found.partition(b"\n")[0]
+
+    def _blocks(self, name: str) -> Iterator[bytes]:
+        size = 0
+        for block in self._cloud.blocks(f"{self._url}/{quote(name, safe='')}"):
+            size += len(block)
+            if size > MOST_BYTES:
+                raise ValueError(f"{name} has more than {MOST_BYTES} bytes")
+            yield block
 
     def create(self, name: str, content: bytes = b"") -> bool:
         """False when the object was there before, or an earlier try of this call made it."""
@@ -62,7 +101,8 @@ class Objects:
 
 def rounds_of(objects: Objects, job: str) -> list[int]:
     """The rounds of a job."""
-    return sorted(int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in objects.names(layout.rounds(job)))
+    names = objects.names(layout.rounds(job), MOST_ROUNDS)
+    return sorted(int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in names)
 
 
 def is_cancelled(objects: Objects, job: str, number: int) -> bool:

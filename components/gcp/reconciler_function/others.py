@@ -1,0 +1,146 @@
+"""The jobs for which others wait, by the names of their objects. Each is looked at once in a run.
+
+Programs on machines may write anything below `jobs/`. So everything that is read here has a bound, and a job whose
+objects cannot be read ends those that wait for it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tidemill import layout
+from tidemill.completion import Never, Row, damaged, gone, hindrance, last_chunks, rows_of, settle
+
+from .cloud import CallError
+from .objects import Objects, is_cancelled, rounds_of
+
+MOST_CHUNKS = 50_000
+"""Of a job (`tidemill.job.MAX_CHUNKS`)."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of a job, from its object."""
+
+    values: dict[str, Any]
+    chosen: list[Row] | None
+
+    @cached_property
+    def _rows(self) -> dict[int, Row]:
+        return {row.chunk: row for row in self.chosen or ()}
+
+    def enqueued(self) -> Iterator[int]:
+        """See `tidemill.completion.RoundLike`."""
+        for count, chunk in enumerate(self._enqueued(), start=1):
+            if count > MOST_CHUNKS:
+                raise ValueError(f"a round of more than {MOST_CHUNKS} chunks")
+            yield chunk
+
+    def _enqueued(self) -> Iterator[int]:
+        if self.chosen is not None:
+            yield from self._rows
+            return
+        for array in self.values["arrays"]:
+            first, count = array.get("first", 0), array.get("count", 0)
+            yield from array["chunks"] if array.get("chunks") is not None else range(first, first + count)
+
+    def runs(self, chunk: int) -> list[int] | None:
+        """See `tidemill.completion.RoundLike`."""
+        if self.chosen is not None:
+            return self._rows[chunk].items if chunk in self._rows else None
+        return (self.values.get("items") or {}).get(str(chunk))
+
+    def had_failed(self, chunk: int) -> int:
+        """See `tidemill.completion.RoundLike`."""
+        if self.chosen is not None:
+            return self._rows[chunk].failed_before if chunk in self._rows else 0
+        return (self.values.get("failed_before") or {}).get(str(chunk), 0)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A job: whether it is complete or cancelled, and how many of its items have failed."""
+
+    items: int
+    failed: int = 0
+    finished: bool = False
+    cancelled: bool = False
+
+
+class Others:
+    """What a run has seen of other jobs."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._seen: dict[str, Seen | Never | CallError] = {}
+
+    def missing(self, job: str, success: bool) -> Never | bool:
+        """Why a job after this one can never begin; or whether this one is not complete yet.
+
+        Raises:
+            CallError: It could not be read.
+        """
+        if job not in self._seen:
+            self._seen[job] = self._look_at(job)
+        seen = self._seen[job]
+        if isinstance(seen, CallError):
+            raise seen
+        if isinstance(seen, Never):
+            return seen
+        never = hindrance(
+            job, seen.items, seen.failed, finished=seen.finished, cancelled=seen.cancelled, success=success
+        )
+        return never or not seen.finished
+
+    def _look_at(self, job: str) -> Seen | Never | CallError:
+        try:
+            return self._read(job)
+        except CallError as error:
+            return error
+        except Exception:
+            return damaged(job)
+
+    def _read(self, job: str) -> Seen | Never:
+        spec = self._objects.find(layout.spec(job))
+        if spec is None:
+            return gone(job)
+        values, numbers = json.loads(spec), rounds_of(self._objects, job)
+        chunks, items = int(values["chunks_total"]), int(values["items_total"])
+        if chunks > MOST_CHUNKS:
+            raise ValueError(f"a job of more than {MOST_CHUNKS} chunks")
+        rounds = [self._round(job, number) for number in numbers]
+        # A job of 50,000 chunks has hundreds of pages of names, and most of its time its last ones are not done.
+        last = last_chunks(rounds).items()
+        waiting = not all(self._objects.has(layout.done(job, numbers[at], chunk)) for at, chunk in last)
+        failed: dict[int, int] = {}
+        if not waiting:
+            read = [self._names(job, number) for number in numbers]
+            left, failed = settle(chunks, rounds, [done for done, _ in read], [marks for _, marks in read])
+            waiting = bool(left)
+        cancelled = waiting and is_cancelled(self._objects, job, numbers[-1] if numbers else 0)
+        return Seen(items, sum(failed.values()), not waiting, cancelled)
+
+    def _round(self, job: str, number: int) -> Round:
+        values = json.loads(self._objects.get(layout.round_(job, number)))
+        chosen = values.get("chosen")
+        return Round(values, rows_of(self._objects.get(layout.chosen(job, number, chosen))) if chosen else None)
+
+    def _names(self, job: str, number: int) -> tuple[set[int], dict[int, int]]:
+        """The chunks that are done in a round, and how many items of each have failed.
+
+        Markers of failures are listed after the records: each is written before its record.
+        """
+        objects = self._objects
+        done = {layout.chunk_of_done(name) for name in objects.names(layout.of_round(job, number, "done"))}
+        found = [layout.chunk_of_marker(name) for name in objects.names(layout.of_round(job, number, "failed"))]
+        marks = Counter(chunk for chunk, _ in found)
+        failed = {chunk: int(count) for chunk, count in found}
+        for chunk in (chunk for chunk, several in marks.items() if several > 1 and chunk in done):
+            # Where there are several markers, the record decides.
+            failed[chunk] = json.loads(objects.first_line(layout.done(job, number, chunk)))["failed"]
+        return done, failed
