@@ -63,13 +63,16 @@ class RoundLike(Protocol):
         ...
 
 
-def last_chunks(rounds: Iterable[RoundLike]) -> dict[int, int]:
-    """The highest chunk of each round, by the round's position, among those that no later round has taken over.
+def owners(rounds: Iterable[RoundLike]) -> dict[int, int]:
+    """By chunk, the position of the newest round that enqueued it: the one that has to do it."""
+    return {chunk: number for number, round_ in enumerate(rounds) for chunk in round_.enqueued()}
 
-    Chunks end about in their order. So one question about each of these tells that a job is not complete, mostly."""
-    newest = {chunk: number for number, round_ in enumerate(rounds) for chunk in round_.enqueued()}
+
+def last_chunks(owners: Mapping[int, int]) -> dict[int, int]:
+    """By a round's position: the highest of its chunks. Chunks end about in their order, so one question about each of
+    these mostly tells that a job is not complete."""
     found: dict[int, int] = {}
-    for chunk, number in newest.items():
+    for chunk, number in owners.items():
         found[number] = max(chunk, found.get(number, 0))
     return found
 

@@ -33,7 +33,7 @@ from tidemill.ending.gate import UntoldError, tell
 from tidemill.ending.message import Message
 from tidemill.ending.webhook import Webhook
 from tidemill.errors import CallerError
-from tidemill.ledger import Ledger
+from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.store import Store
 from tidemill.worker.endings import may_be_last
 from tidemill.worker.publishing import PubSubTopics, Sns, signed
@@ -139,6 +139,31 @@ def test_the_last_commit_in_any_order_knows_that_it_may_be_the_last(chunks, monk
             said.append(may_be_last(ledger, ledger.rounds()[0], chunk))
         assert said[-1]
         assert sum(said) <= max(1, chunks // 2), "most commits ask no further"
+
+
+@pytest.mark.parametrize("page", [2, 1000])
+def test_the_last_commit_of_a_repaired_job_knows_in_any_order(page, monkeypatch):
+    """Some chunks seemed lost and were sent again, some of them twice, while the others ran."""
+    monkeypatch.setattr("tidemill.worker.endings.PAGE", page)
+    store, work = Store.open("memory://"), {(0, chunk) for chunk in range(20)} - {(0, 2), (0, 17), (0, 19)}
+    work |= {(1, 2), (1, 17), (2, 19)}
+    for seed in range(10):
+        ledger, order = Ledger(store, f"j{seed}-0a1b2c3d"), sorted(work)
+        rounds = [
+            ledger.add_round(Round(round=number, arrays=[array]))
+            for number, array in enumerate([
+                RoundArray(name="0", first=0, count=20),
+                RoundArray(name="1", chunks=[2, 17, 19]),
+                RoundArray(name="2", chunks=[19]),
+            ])
+        ]  # fmt: skip
+        random.Random(seed).shuffle(order)
+        said = []
+        for number, chunk in order:
+            ledger.chunk(number, chunk).commit("a", [outcome(chunk, "x", False)])
+            said.append(may_be_last(ledger, rounds[number], chunk))
+        assert said[-1]
+        assert not said[0]
 
 
 # ---- webhooks -------------------------------------------------------------------------------------------------------

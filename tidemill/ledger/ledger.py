@@ -62,8 +62,9 @@ class Ledger:
         folder = layout.rounds(self.job)
         with decoding(self.store.uri_of(folder)):
             found = [int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in self.store.list(folder)]
-        known = len(self._rounds)
-        self._rounds += [self.round(number) for number in sorted(found)[known:]]
+        known = self._rounds
+        # Set at once: a worker's thread that tells the end of its job asks, too.
+        self._rounds = [*known, *(self.round(number) for number in sorted(found)[len(known) :])]
         return list(self._rounds)
 
     def add_round(self, round_: Round, apart: bool = False) -> Round:

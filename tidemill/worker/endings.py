@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from tidemill import layout
+from tidemill.completion import last_chunks, owners
 from tidemill.ending.gate import TELLER_SECONDS, UntoldError, tell
 from tidemill.ending.message import Message, message_of
 from tidemill.errors import TidemillError
@@ -129,16 +130,24 @@ def _ends_at(stop: Stop) -> float:
 def may_be_last(ledger: Ledger, round_: Round, chunk: int) -> bool:
     """Whether a chunk that was committed in a round may have been the last one of its job.
 
-    Chunks end about in their order, so while a job runs one question suffices: whether the highest of the others is
-    done. Of those that see it done, each lists a sixteenth of the round; only the last in its sixteenth goes on.
+    Chunks end about in their order, so while a job runs a question for each round suffices: whether the highest of its
+    other chunks is done. A chunk that a later round has taken over is looked up there. Of those that see all of these
+    done, each lists a sixteenth of the rounds; only the last in its sixteenth goes on.
     """
-    others = set(round_.enqueued()) - {chunk}
-    if not others:
-        return True
-    if not ledger.store.exists(layout.done(ledger.job, round_.round, max(others))):
+    rounds = ledger.rounds()
+    others = owners(rounds)
+    if others.get(chunk) == round_.round:
+        del others[chunk]
+    if not all(ledger.store.exists(layout.done(ledger.job, at, last)) for at, last in last_chunks(others).items()):
         return False
     if len(others) < PAGE:
         return True
-    shard = f"{layout.of_round(ledger.job, round_.round, 'done')}/{layout.SHARDS[chunk % 16]}"
-    done = {layout.chunk_of_done(name) for name in ledger.store.list(shard)}
-    return all(other in done for other in others if other % 16 == chunk % 16)
+    mine = {other: at for other, at in others.items() if other % 16 == chunk % 16}
+    done = {at: _done_in(ledger, at, chunk) for at in set(mine.values())}
+    return all(other in done[at] for other, at in mine.items())
+
+
+def _done_in(ledger: Ledger, number: int, chunk: int) -> set[int]:
+    """The chunks that are done in a round, of the sixteenth that a chunk is in."""
+    shard = f"{layout.of_round(ledger.job, number, 'done')}/{layout.SHARDS[chunk % 16]}"
+    return {layout.chunk_of_done(name) for name in ledger.store.list(shard)}

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from tidemill import layout
-from tidemill.completion import Never, Row, damaged, gone, hindrance, last_chunks, rows_of, settle
+from tidemill.completion import Never, Row, damaged, gone, hindrance, last_chunks, owners, rows_of, settle
 
 from .cloud import CallError
 from .objects import Objects, is_cancelled, rounds_of
@@ -115,7 +115,7 @@ class Others:
             raise ValueError(f"a job of more than {MOST_CHUNKS} chunks")
         rounds = [self._round(job, number) for number in numbers]
         # A job of 50,000 chunks has hundreds of pages of names, and most of its time its last ones are not done.
-        last = last_chunks(rounds).items()
+        last = last_chunks(owners(rounds)).items()
         waiting = not all(self._objects.has(layout.done(job, numbers[at], chunk)) for at, chunk in last)
         failed: dict[int, int] = {}
         if not waiting:
