@@ -136,7 +136,8 @@ class GcpStore(pulumi.ComponentResource):
         self._grant("work", member, _WRITE, [_JOBS, _OUT, f"{layout.FLEET_ALIVE}/"])
         self._grant("errors", member, _CREATE, [f"{layout.FLEET_ERRORS}/"])
         self._grant("state", member, _WRITE, [_STATE])
-        self._grant("uploads", member, _READ, [_UPLOADS, f"{layout.FLEET_WARM}/"])
+        self._grant("uploads", member, _READ, [_UPLOADS])
+        self._grant("warm", member, _READ, [f"{layout.FLEET_WARM}/"])
 
     def grant_submit(self, member: Member) -> None:
         """Let a member submit: write ``jobs/``, ``uploads/`` and ``fleet/held/``, read ``out/``, ``state/``, ``fleet/``

@@ -125,7 +125,8 @@ def test_the_descriptor_is_an_object_of_its_own():
                 "s-work-worker": ("roles/storage.objectUser", below("jobs/", "out/", "fleet/alive/")),
                 "s-errors-worker": ("roles/storage.objectCreator", below("fleet/errors/")),
                 "s-state-worker": ("roles/storage.objectUser", below("state/")),
-                "s-uploads-worker": ("roles/storage.objectViewer", below("uploads/", "fleet/warm/")),
+                "s-uploads-worker": ("roles/storage.objectViewer", below("uploads/")),
+                "s-warm-worker": ("roles/storage.objectViewer", below("fleet/warm/")),
             },
         ),
         (
