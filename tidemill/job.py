@@ -122,6 +122,8 @@ class JobSpec(BaseModel):
     name: Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
     queue: Annotated[str, StringConstraints(min_length=1)]
     image: Annotated[str, StringConstraints(min_length=1)] = "default"
+    image_ref: str | None = None
+    """The image itself, as the stack had pinned it at the submit."""
     command: list[str] | None = Field(default=None, min_length=1)
     function: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
     resources: Resources = Field(default_factory=lambda: Resources.model_validate({}))

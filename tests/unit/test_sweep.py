@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-from tests.unit.client_fakes import FakeBackend, descriptor, pipeline, queue
+from tests.unit.client_fakes import ARN, FakeBackend, descriptor, pipeline, queue
 from tidemill import layout
 from tidemill.cli import main
 from tidemill.cli.job_options import rehearsed
+from tidemill.client import Pipeline
 from tidemill.client import site as site_module
 from tidemill.client.sweep import Sweep, parse_hyperparameters, parse_sweep, read_rows
-from tidemill.descriptor import SPEC_VERSION, Rung
+from tidemill.descriptor import SPEC_VERSION, Image, Rung
 from tidemill.errors import CallerError
 from tidemill.job import Item, JobSpec
 from tidemill.ledger.documents import UnreadableError
@@ -222,6 +223,23 @@ def test_the_same_name_and_settings_are_the_same_job_and_force_makes_another():
     assert other.id not in (first.id, train([1, 3]).id)
     assert train([1, 2]).id == other.id
     assert train([1, 2], force=True).id not in (first.id, other.id)
+
+
+def test_another_image_makes_another_job():
+    target, backend = pipeline()
+
+    def submit(ref):
+        images = {"default": Image(ref=ref, job_definition=f"{ARN}:job-definition/cpu-default:1")}
+        made = Pipeline(descriptor(queues={"cpu": queue(images=images)}), target.store, backend)
+        return made.submit(["p", "{uri}"], ["a"], queue="cpu", name="tiles")
+
+    first, second = submit("r@sha256:1"), submit("r@sha256:2")
+    assert first.id == "tiles-64ea9377" != second.id
+    assert (submit("r@sha256:2").id, submit("r@sha256:1").id) == (second.id, first.id)
+    # A spec of an older version does not say which image it was.
+    spec = first.spec.model_dump(mode="json") | {"image_ref": None}
+    target.store.put(layout.spec(first.id), json.dumps(spec).encode())
+    assert submit("r@sha256:3").id == first.id
 
 
 def test_a_job_that_older_workers_know_keeps_its_id():

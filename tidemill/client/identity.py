@@ -1,4 +1,4 @@
-"""Which job a submit means: the same name, items and settings are the same job."""
+"""Which job a submit means: the same name, items, settings and image are the same job."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _IDENTITY_IF_SET = {"placeholders", "inputs", "max_parallel", "layout", "after",
 def find_job(
     site: Site, draft: JobSpec, items: str, chunk_size: int | None, *, named: bool, force: bool
 ) -> tuple[str, JobSpec | None]:
-    """The id of the job, and its spec if it is there: the newest with this name, these items and settings. By force,
-    or without a name, it is a new one.
+    """The id of the job, and its spec if it is there: the newest with this name, these items and settings, and with the
+    image that the stack names today. By force, or without a name, it is a new one.
 
     Args:
         site: Where the job goes.
@@ -47,12 +47,15 @@ def find_job(
         return new_job_id(draft.name), None
     newest, again = None, 0
     while found := known_spec(site.store, job := _identity(draft, chunk_size, items, again)):
-        newest, again = found, again + 1
+        again += 1
+        # Specs of older versions do not say which image it was.
+        if found.image_ref in (None, draft.image_ref):
+            newest = found
     return (job, None) if force or newest is None else (newest.job, newest)
 
 
 def _identity(draft: JobSpec, chunk_size: int | None, items: str, again: int) -> str:
-    """The same name, items and settings give the same id; `again` counts the jobs that were made by force."""
+    """The same name, items and settings give the same id; `again` counts those that are there already."""
     values = draft.model_dump(mode="json", include=_IDENTITY) | {"chunk_size": chunk_size, "items": items}
     later = draft.model_dump(mode="json", include=_IDENTITY_IF_SET)
     values |= {key: value for key, value in later.items() if value}

@@ -317,6 +317,7 @@ def _draft(asked: Submission, packed: Packed | None, *, local: bool) -> JobSpec:
         name=name_of(command, fields["function"]) if asked.name is None else asked.name,
         queue=asked.place.queue_name,
         image=asked.place.image,
+        image_ref=asked.place.queue.images[asked.place.image].ref,
         resources=asked.place.resources,
         slots=asked.place.slots,
         chunk_size=asked.chunk_size or 1,
