@@ -19,9 +19,8 @@ class Mount(Model):
     file_system: Name | None = Field(default=None, description="A file system of tidemill:file_systems, by its name.")
     host: AbsolutePath | None = Field(
         default=None,
-        description="A folder of the machine, created if missing, and none of the machine's own: with /run or "
-        "/var/lib/docker a job would be root there. On GCP below /mnt/disks or /var/lib; the rest of the machine's "
-        "image is read-only.",
+        description="A folder of the machine, created if missing, below /mnt or /data, on GCP below /mnt/disks. Others "
+        "may be the machine's own: with /run or /opt a job would be root there.",
     )
     efs: (
         Annotated[str, matching(re.compile(r"fs-[0-9a-f]{8,40}"), "a file system id such as fs-0123456789abcdef0")]

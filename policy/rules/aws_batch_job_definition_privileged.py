@@ -5,14 +5,12 @@ Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ContainerPrope
 
 import json
 from collections.abc import Iterator
-from posixpath import normpath
 from typing import Any
+
+from tidemill.mountable import GIVEN, MOUNTABLE, given, mountable
 
 from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, items, look
-
-OWN = ("/boot", "/proc", "/root", "/run", "/sys", "/var/lib/containerd", "/var/lib/docker", "/var/lib/ecs", "/var/run")
-"""What starts containers, and its credentials and sockets; others a container may need to read."""
 
 
 @resource_rule(
@@ -29,19 +27,18 @@ def violations(args: Resource) -> Violations:
 
 
 def _mounts(where: str, part: Any) -> Iterator[str]:
+    # The containers of a task mount its volumes.
+    containers = [part, *items(look(part, "containers"))]
+    points = [point for container in containers for point in items(look(container, "mountPoints"))]
     for index, volume in enumerate(items(look(part, "volumes"))):
         path = look(volume, "host", "sourcePath")
-        if isinstance(path, str) and _of_the_machine(path):
+        mounted = [point for point in points if look(point, "sourceVolume") == look(volume, "name")]
+        read_only = all(look(point, "readOnly") is True for point in mounted)
+        if isinstance(path, str) and not mountable("aws", path) and not given(path, read_only=read_only):
             yield (
-                f"{where}.volumes[{index}] is {path} of the machine: a job that has it is root there. Mount a folder "
-                "that holds nothing of the machine, such as /mnt/data."
+                f"{where}.volumes[{index}] is {path} of the machine: a job that has it may be root there. Mount a "
+                f"folder below {' or '.join(MOUNTABLE['aws'])}; what {GIVEN} holds for reading, only read-only."
             )
-
-
-def _of_the_machine(path: str) -> bool:
-    """Whether a folder is one of the machine's own, is in one, or holds one."""
-    folder = f"{normpath(path)}/".replace("//", "/")
-    return any(folder.startswith(f"{each}/") or f"{each}/".startswith(folder) for each in OWN)
 
 
 def _parsed(value: Any) -> Any:

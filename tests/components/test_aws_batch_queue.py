@@ -266,14 +266,14 @@ def test_mounts_of_a_definition():
         mounts={
             "models": {"s3": "s3://team-models", "path": "/mnt/models"},
             "shared": {"efs": "fs-12345678", "path": "/mnt/shared"},
-            "data": {"host": "/opt/data", "path": "/data", "read_only": True},
+            "data": {"host": "/mnt/data", "path": "/data", "read_only": True},
         }
     )
     assert container(made)["volumes"] == [
         {"name": "scratch", "host": {"sourcePath": "/var/lib/tidemill/scratch"}},
         {"name": "cache", "host": {"sourcePath": "/var/lib/tidemill/cache"}},
         {"name": "tidemill", "host": {"sourcePath": "/var/lib/tidemill/worker"}},
-        {"name": "mount-data", "host": {"sourcePath": "/opt/data"}},
+        {"name": "mount-data", "host": {"sourcePath": "/mnt/data"}},
         {"name": "mount-models", "host": {"sourcePath": "/var/lib/tidemill/s3/models"}},
         {
             "name": "mount-shared",

@@ -41,6 +41,7 @@ FORBIDDEN = {
     "tidemill.completion": ["tidemill"],
     "tidemill.pubsub": ["tidemill"],
     "tidemill.machines": ["tidemill"],
+    "tidemill.mountable": ["tidemill"],
     "tidemill.prices": ["tidemill"],
     "tidemill.capacity": ["tidemill"],
     "tidemill.store": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
@@ -100,6 +101,7 @@ ALLOWED = {
         "tidemill.fleet",
         "tidemill.layout",
         "tidemill.machines",
+        "tidemill.mountable",
         "tidemill.prices",
     ],
     "ops": [
@@ -113,7 +115,7 @@ ALLOWED = {
     ],
     # It does the same on an account as the pipeline's users.
     "ops.first_account": ["tidemill"],
-    "policy": ["tidemill.capacity", "tidemill.prices"],
+    "policy": ["tidemill.capacity", "tidemill.mountable", "tidemill.prices"],
     "localcloud": ["worker_image.tools"],
     "tidemill.descriptor": ["tidemill.layout"],
     "tidemill.machines": ["tidemill.machines"],

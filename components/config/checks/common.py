@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from components import machines
 from components.config.checks.file_systems import check_mounted
-from components.config.checks.hosts import check_host
+from components.config.checks.hosts import check_host, check_nested
 from components.config.checks.images import check_worker
 from components.config.checks.refused import refuse
 from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
@@ -213,6 +213,7 @@ def check_secrets(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: s
 def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[str]) -> None:
     """Every mount must have one kind that the cloud has and a path of its own, and its bucket must be declared data."""
     seen: set[str] = set()
+    check_nested([*path, "mounts"], queue.mounts)
     for name, mount in queue.mounts.items():
         here = [*path, "mounts", name]
         given = [kind for kind in MOUNTS if getattr(mount, kind) is not None]
@@ -224,7 +225,7 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
                 key_path(here), shown(given), f"exactly one of {', '.join(kinds)}", "Make a mount for each of them"
             )
         check_mounted(here, mount.file_system, config)
-        check_host(here, name, mount)
+        check_host(here, name, mount, config.cloud)
         if mount.path in seen or any(
             mount.path == taken or mount.path.startswith(f"{taken}/") for taken in _TAKEN_PATHS
         ):

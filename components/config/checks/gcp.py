@@ -43,7 +43,6 @@ Source: https://cloud.google.com/billing/docs/reference/budget/rest/v1/billingAc
 
 _KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 _MOUNTS = ("file_system", "host", "gcs", "filestore")
-_WRITABLE = ("/mnt/disks/", "/var/lib/")
 """Source: https://cloud.google.com/container-optimized-os/docs/concepts/disks-and-filesystem"""
 
 _SECRET = re.compile(r"projects/[a-z0-9.:-]+/secrets/[\w-]{1,255}(/versions/(latest|[1-9]\d*))?")
@@ -328,14 +327,6 @@ def _mounts(config: StackConfig, path: Path, queue: Queue) -> None:
                 shown(mount.gcs),
                 "a bucket only where gcp.fuse_image is set: Container-Optimized OS has no gcsfuse",
                 "Push an image that has gcsfuse and set gcp.fuse_image to it, by digest",
-            )
-        if mount.host and not mount.host.startswith(_WRITABLE):
-            raise ConfigError(
-                key_path([*here, "host"]),
-                shown(mount.host),
-                f"a folder below {' or '.join(_WRITABLE)}, the rest of Container-Optimized OS is read-only or "
-                "runs no programs",
-                f"Take a folder such as /mnt/disks/{name}",
             )
         if mount.host and mount.host.startswith("/mnt/disks/extra") and queue.gcp.extra_disk_gib is None:
             raise ConfigError(

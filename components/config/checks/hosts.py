@@ -1,43 +1,36 @@
-"""Rules of mounts that are folders of the machine: none hands the machine itself to its jobs.
-
-Who may write to the folders of the machine's system, or reach its sockets, is root there, whatever a container's own
-rights: https://docs.docker.com/engine/security/#docker-daemon-attack-surface
-"""
+"""Rules of mounts that are folders of the machine: none hands the machine itself to its jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from components.config.errors import ConfigError, key_path, shown
 from components.config.mount_models import Mount
-
-_CLOSED = (
-    "/boot", "/proc", "/root", "/run", "/sys", "/var/lib/cloud", "/var/lib/containerd", "/var/lib/docker",
-    "/var/lib/ecs", "/var/lib/tidemill", "/var/run",
-)  # fmt: skip
-"""What starts containers and workers, and its credentials. Sockets work through a read-only mount, too."""
-_READABLE = ("/bin", "/etc", "/lib", "/lib64", "/sbin", "/usr")
+from tidemill.mountable import MOUNTABLE, mountable
 
 
-def check_host(path: Sequence[str | int], name: str, mount: Mount) -> None:
+def check_nested(path: Sequence[str | int], mounts: Mapping[str, Mount]) -> None:
+    """No folder of the machine lies in another one that is mounted.
+
+    Raises:
+        ConfigError: a job could put a link in its place, which the next container would mount.
+    """
+    hosts = {name: mount.host for name, mount in mounts.items() if mount.host}
+    for name, inner in hosts.items():
+        for outer in hosts.values():
+            if inner != outer and inner.startswith(f"{outer}/"):
+                allowed = f"no folder in {outer}, which is mounted as well: a job could put a link to the machine there"
+                raise ConfigError(key_path([*path, name, "host"]), shown(inner), allowed, f"Mount {outer} alone")
+
+
+def check_host(path: Sequence[str | int], name: str, mount: Mount, cloud: str = "aws") -> None:
     """A folder of the machine must not be the machine's own.
 
     Raises:
         ConfigError: jobs could become root on the machine.
     """
-    here = key_path([*path, "host"])
-    if mount.host is None:
-        return
-    if _touches(mount.host, _CLOSED):
-        allowed = f"folders outside {', '.join(_CLOSED)}, with which a job would be root on the machine"
-        raise ConfigError(here, shown(mount.host), allowed, f"Take a folder such as /mnt/disks/{name}")
-    if _touches(mount.host, _READABLE) and not mount.read_only:
-        allowed = f"{', '.join(_READABLE)} with read_only; a job that writes there would be root on the machine"
+    if mount.host is not None and not mountable(cloud, mount.host):
+        allowed = f"folders below {' or '.join(MOUNTABLE[cloud])}; with others a job would be root on the machine"
         raise ConfigError(
-            here, shown(mount.host), allowed, f"Set read_only, or take a folder such as /mnt/disks/{name}"
+            key_path([*path, "host"]), shown(mount.host), allowed, f"Take a folder such as /mnt/disks/{name}"
         )
-
-
-def _touches(folder: str, those: tuple[str, ...]) -> bool:
-    """Whether a folder is one of those, is in one, or holds one."""
-    return any(f"{folder}/".startswith(f"{each}/") or f"{each}/".startswith(f"{folder}/") for each in those)
