@@ -33,16 +33,22 @@ class Ci(BaseModel):
         min_length=1, max_length=8, description="The environments whose stacks are deployed to this account or project."
     )
     branch: Annotated[str, matching(_BRANCH, "the name of a branch, of at most 30 characters", 30)] = Field(
-        default="main", description="The branch of nightly runs."
+        default="main", description="The branch of deploys and nightly runs."
     )
+
+    @property
+    def ref(self) -> str:
+        """The branch, as tokens name it."""
+        return f"refs/heads/{self.branch}"
 
     @property
     def preview_subjects(self) -> list[str]:
         """Subjects of runs for pull requests, and of runs of the branch outside an environment."""
-        return [f"repo:{self.repository}:pull_request", f"repo:{self.repository}:ref:refs/heads/{self.branch}"]
+        return [f"repo:{self.repository}:pull_request", f"repo:{self.repository}:ref:{self.ref}"]
 
     def deploy_subject(self, environment: str) -> str:
-        """Subject of a job that GitHub lets into an environment, after any required approval."""
+        """Subject of a job that GitHub lets into an environment, after any required approval; of any branch, unless the
+        environment is limited to some."""
         return f"repo:{self.repository}:environment:{environment}"
 
 

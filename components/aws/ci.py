@@ -38,7 +38,7 @@ class AwsCiArgs:
     environments: list[str] = field(default_factory=list)
     """The environments with stacks in this account; at least one."""
     branch: str = "main"
-    """The branch of nightly runs."""
+    """The branch of deploys and nightly runs."""
     provider_arn: str | None = None
     """ARN of GitHub's identity provider if the account already has one: it can have only one."""
     buckets: list[str] = field(default_factory=list)
@@ -102,7 +102,8 @@ class AwsCi(pulumi.ComponentResource):
             tagged = [*file_statements(home, environment), *template_statements(home, environment)]
             files = self._policy(f"files-{environment}", tagged)
             policies = {"reads": reads, "ground": ground, "writes": writes, "wall": wall, "files": files}
-            role = self._role(f"deploy-{environment}", [ci.deploy_subject(environment)], policies)
+            subject = [ci.deploy_subject(environment)]
+            role = self._role(f"deploy-{environment}", subject, policies, ci.ref)
             self.deploy_role_arns[environment], self.boundary_arns[environment] = role.arn, boundary.arn
         self.register_outputs(
             {
@@ -129,17 +130,21 @@ class AwsCi(pulumi.ComponentResource):
             opts=self._child,
         )
 
-    def _role(self, suffix: str, subjects: list[str], policies: dict[str, aws.iam.Policy]) -> aws.iam.Role:
-        """A role for workflows whose tokens have one of the subjects.
+    def _role(
+        self, suffix: str, subjects: list[str], policies: dict[str, aws.iam.Policy], ref: str | None = None
+    ) -> aws.iam.Role:
+        """A role for workflows whose tokens have one of the subjects, and run for `ref` if that is given.
 
-        Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_providers_create_oidc_verify-thumbprint.html
+        Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_providers_create_oidc_verify-thumbprint.html,
+        https://aws.amazon.com/about-aws/whats-new/2026/01/aws-sts-supports-validation-identity-provider-claims/ (ref)
         """
+        told = {"aud": _AUDIENCE, "sub": subjects} | ({"ref": ref} if ref else {})
         name = f"{self.pulumi_resource_name}-{suffix}"
         statement: Statement = {
             "Effect": "Allow",
             "Principal": {"Federated": self._issuer},
             "Action": "sts:AssumeRoleWithWebIdentity",
-            "Condition": {"StringEquals": {f"{ISSUER}:aud": _AUDIENCE, f"{ISSUER}:sub": subjects}},
+            "Condition": {"StringEquals": {f"{ISSUER}:{claim}": value for claim, value in told.items()}},
         }
         role = aws.iam.Role(
             name,

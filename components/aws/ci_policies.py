@@ -107,10 +107,14 @@ _VIA_S3 = {"kms:ViaService": "s3.*.amazonaws.com"}
 
 _WRITE_ROLE = "PutRolePolicy DeleteRolePolicy AttachRolePolicy DetachRolePolicy CreateRole PutRolePermissionsBoundary"
 _WRITE_IAM = (
-    "AddRoleToInstanceProfile CreateInstanceProfile CreatePolicy CreatePolicyVersion DeleteInstanceProfile "
-    "DeletePolicy DeletePolicyVersion DeleteRole RemoveRoleFromInstanceProfile TagInstanceProfile TagPolicy TagRole "
-    "UntagInstanceProfile UntagPolicy UntagRole UpdateAssumeRolePolicy UpdateRole"
+    "AddRoleToInstanceProfile CreateInstanceProfile DeleteInstanceProfile DeletePolicy DeletePolicyVersion DeleteRole "
+    "RemoveRoleFromInstanceProfile TagInstanceProfile TagRole UntagInstanceProfile UntagRole UpdateAssumeRolePolicy "
+    "UpdateRole"
 )
+"""No policy is created or changed: people may have attached one of an earlier version to roles without a boundary. It
+may be deleted, which AWS refuses while anything has it.
+"""
+_DENIED_IAM = f"{_WRITE_IAM} CreatePolicy CreatePolicyVersion SetDefaultPolicyVersion TagPolicy UntagPolicy"
 _PASSED_TO = ("batch", "ec2", "ecs-tasks", "firehose", "logs")
 
 _WRITE_EC2 = (
@@ -264,7 +268,7 @@ def ground_statements(home: Home) -> list[Statement]:
         _through_s3(home, "kms:GenerateDataKey"),
         # Anyone who creates roles can create one that trusts its creator, who then needs no permission of its own.
         _deny(["sts:AssumeRole"], ["*"]),
-        _deny(_actions("iam", f"{_WRITE_ROLE} {_WRITE_IAM} PassRole"), own),
+        _deny(_actions("iam", f"{_WRITE_ROLE} {_DENIED_IAM} PassRole"), own),
         _deny(_actions("kms", f"{_KEYS} DisableKey TagResource"), [home.key]),
         _deny(
             _actions("s3", "DeleteBucket DeleteBucketPolicy PutBucketPolicy PutLifecycleConfiguration"), [home.state]

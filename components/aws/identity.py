@@ -33,8 +33,8 @@ class AwsIdentity(pulumi.ComponentResource):
 
     Makes: instance role with the ECS agent's permissions and its instance profile, execution role, job role; the latter
     two have no permissions until another component grants some. `grant_submitters` adds the submitter policy and, if it
-    has principals, the submitter role. The component's name without `-identity` is the prefix of the names of the
-    queues whose machines use the instance role.
+    has principals, the submitter role; with a boundary the role alone. The component's name without `-identity` is the
+    prefix of the names of the queues whose machines use the instance role.
 
     Costs while idle: nothing.
 
@@ -54,7 +54,7 @@ class AwsIdentity(pulumi.ComponentResource):
     instance_profile_arn: pulumi.Output[str]
     """The instance role's profile; known once the role has its permissions."""
     submitter_policy_arn: pulumi.Output[str] | None
-    """The submitter policy, after `grant_submitters`."""
+    """The submitter policy, after `grant_submitters`; None with a boundary."""
     submitter_policy_arns: list[pulumi.Output[str]]
     """The submitter policy, and further ones for queues that do not fit into it, and for advice."""
     submitter_role_arn: pulumi.Output[str] | None
@@ -134,12 +134,21 @@ class AwsIdentity(pulumi.ComponentResource):
     ) -> None:
         """Create the submitter policy and, if it has principals, the submitter role.
 
+        With a boundary the role holds the permissions itself, and there is no policy: whoever may write a policy may
+        change what those have who attach it to roles of their own, which no boundary bounds (ADR 93).
+
         Args:
             statements: The submitter's permissions.
             more: Further statements that do not fit into one policy, one policy each; submitters need them all.
             advise: Permissions to ask for advice, in a policy of their own.
         """
         name = self.pulumi_resource_name
+        if self._args.permission_boundary is not None:
+            if self._args.submitters:
+                role = self._submitter_role()
+                written = grant(self, "submit", role, [*statements, *(each for part in more for each in part), *advise])
+                self.submitter_role_arn = pulumi.Output.all(role.arn, written.id).apply(lambda both: both[0])
+            return
         numbers = range(2, len(more) + 2)
         granted = {"": statements, **{f"-{number}": each for number, each in zip(numbers, more, strict=True)}}
         granted |= {"-advise": advise} if advise else {}
@@ -157,12 +166,7 @@ class AwsIdentity(pulumi.ComponentResource):
         self.submitter_policy_arn = self.submitter_policy_arns[0]
         if not self._args.submitters:
             return
-        assume: Statement = {
-            "Effect": "Allow",
-            "Principal": {"AWS": list(self._args.submitters)},
-            "Action": "sts:AssumeRole",
-        }
-        role = self._role("submitter", document([assume]))
+        role = self._submitter_role()
         attached = [
             aws.iam.RolePolicyAttachment(
                 f"{name}-submitter-policy{suffix}", role=role.name, policy_arn=policy.arn, opts=self._child
@@ -170,6 +174,14 @@ class AwsIdentity(pulumi.ComponentResource):
             for suffix, policy in policies.items()
         ]
         self.submitter_role_arn = pulumi.Output.all(role.arn, *attached).apply(lambda all_of: all_of[0])
+
+    def _submitter_role(self) -> aws.iam.Role:
+        assume: Statement = {
+            "Effect": "Allow",
+            "Principal": {"AWS": list(self._args.submitters)},
+            "Action": "sts:AssumeRole",
+        }
+        return self._role("submitter", document([assume]))
 
 
 def _agent_statements(account: Account, stem: str) -> list[Statement]:

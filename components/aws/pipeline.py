@@ -264,14 +264,15 @@ class AwsParts:
         """Outputs of a stack, apart from the descriptor, by name."""
         identity = self._identity
         exports = {
-            "submitter_policy_arn": identity.submitter_policy_arn,
-            "submitter_policy_arns": identity.submitter_policy_arns,
             "registry_url": self._registry.url,
             "job_role_arn": identity.job_role.arn,
             "instance_role_arn": identity.instance_role.arn,
             "execution_role_arn": identity.execution_role.arn,
             "log_group": self._logs.group,
         }
+        if identity.submitter_policy_arn is not None:
+            exports["submitter_policy_arn"] = identity.submitter_policy_arn
+            exports["submitter_policy_arns"] = identity.submitter_policy_arns
         if identity.submitter_role_arn is not None:
             exports["submitter_role_arn"] = identity.submitter_role_arn
         return exports

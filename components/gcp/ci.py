@@ -32,7 +32,7 @@ class GcpCiArgs:
     environments: list[str] = field(default_factory=list)
     """The environments with stacks in this project; at least one."""
     branch: str = "main"
-    """The branch of nightly runs."""
+    """The branch of deploys and nightly runs."""
 
 
 class GcpCi(pulumi.ComponentResource):
@@ -106,7 +106,9 @@ class GcpCi(pulumi.ComponentResource):
             workload_identity_pool_provider_id="github",
             attribute_mapping={"google.subject": "assertion.sub", "attribute.repository": "assertion.repository"},
             # GitHub gives everybody tokens: without this condition anybody's workflows could enter the pool.
-            attribute_condition=f'assertion.repository == "{ci.repository}"',
+            # Whoever may push a branch may write a workflow that names an environment.
+            attribute_condition=f'assertion.repository == "{ci.repository}" && '
+            f'(!assertion.sub.contains(":environment:") || assertion.ref == "{ci.ref}")',
             oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=f"https://{ISSUER}"),
             opts=self._child,
         ).name

@@ -1,8 +1,8 @@
-"""IAM conditions: the part of CEL used by conditions on resources and time.
+"""IAM conditions: the part of CEL used by conditions on resources, time and tokens.
 
-Known: `resource.name|type|service`, `request.time`, `api.getAttribute(name, default)`, texts, `timestamp(text)`,
-`startsWith`, `endsWith`, `contains`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `&&`, `||`, `!` and brackets.
-Anything else is an error. Source: https://cloud.google.com/iam/docs/conditions-attribute-reference
+Known: `resource.name|type|service`, `request.time`, `assertion.repository|sub|ref`, `api.getAttribute(name, default)`,
+texts, `timestamp(text)`, `startsWith`, `endsWith`, `contains`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `&&`, `||`, `!` and
+brackets. Anything else is an error. Source: https://cloud.google.com/iam/docs/conditions-attribute-reference
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|&&|\|\||[=!<>]=|[
 COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
            ">=": operator.ge}  # fmt: skip
 METHODS = {"startsWith": str.startswith, "endsWith": str.endswith, "contains": str.__contains__}
-VARIABLES = {"resource.name", "resource.type", "resource.service", "request.time"}
+VARIABLES = {"resource.name", "resource.type", "resource.service", "request.time"} | {
+    f"assertion.{claim}" for claim in ("repository", "sub", "ref")
+}
 
 
 class ConditionError(ValueError):

@@ -50,9 +50,13 @@ def allowed(made: Recorder, role: str, action: str, resource: str = "*", **conte
     return refusal(Query(action, resource, context=keys), documents(made, role)) is None
 
 
-def may_be(made: Recorder, role: str, subject: str, audience: str = "sts.amazonaws.com", issuer: str = GITHUB) -> bool:
+MAIN = "refs/heads/main"
+
+
+def may_be(made: Recorder, role: str, subject: str, ref: str = MAIN, **given: str) -> bool:
     trust = made.one("iam.Role", role).document("assumeRolePolicy")
-    context = {f"{ISSUER}:sub": subject, f"{ISSUER}:aud": audience}
+    audience, issuer = given.get("audience", "sts.amazonaws.com"), given.get("issuer", GITHUB)
+    context = {f"{ISSUER}:sub": subject, f"{ISSUER}:aud": audience, f"{ISSUER}:ref": ref}
     query = Query("sts:AssumeRoleWithWebIdentity", role, {f"Federated:{issuer}": DIRECT}, context)
     return refusal(query, [], trust, resource_decides=True) is None
 
@@ -73,6 +77,16 @@ def test_a_workflow_is_whom_its_token_names(made, subject, roles):
     assert {role.name for role in made.of("iam.Role") if may_be(made, role.name, subject)} == roles
     assert not any(may_be(made, role, subject, audience="other") for role in roles)
     assert not any(may_be(made, role, subject, issuer=GITHUB.replace("github", "gitlab")) for role in roles)
+
+
+@pytest.mark.parametrize("environment", ["dev", "prod"])
+def test_only_the_branch_deploys(made, environment):
+    """Whoever may push a branch may write a workflow that names an environment."""
+    subject, role = f"repo:example/infra:environment:{environment}", f"ci-deploy-{environment}"
+    assert may_be(made, role, subject)
+    assert not may_be(made, role, subject, ref="refs/heads/mine")
+    assert not may_be(made, role, subject, ref="refs/tags/main")
+    assert may_be(made, "ci-preview", "repo:example/infra:pull_request", ref="refs/pull/1/merge")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +131,8 @@ def role_arn(name: str) -> str:
         (False, "iam:UpdateAssumeRolePolicy", role_arn("payments-prod-admin"), {}),
         (False, "iam:PassRole", role_arn("payments-prod-admin"), {"iam__PassedToService": "ec2.amazonaws.com"}),
         (False, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/payments-prod-access", {}),
-        (True, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/vision-prod-identity-submitter-1a2b3c4", {}),
+        # People's own roles may have it.
+        (False, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/vision-prod-identity-submitter-1a2b3c4", {}),
         (
             True,
             "iam:PassRole",

@@ -61,6 +61,19 @@ def test_the_boundary_bounds_every_role():
     assert "permissionsBoundary" not in run_stack("demo-aws").of("iam.Role")[0].inputs
 
 
+@pytest.mark.parametrize("submitters", [[], [f"arn:aws:iam::{ACCOUNT}:role/people"]])
+def test_with_a_boundary_the_submitter_role_alone_has_the_permissions(submitters: list[str]):
+    """A policy that people attach to their own roles would be outside of the boundary, and CI could rewrite it."""
+    access = {"submitters": submitters, "advise": True}
+    free = run_stack("vision-prod", access=access)
+    made = run_stack("vision-prod", access=access, permission_boundary=f"arn:aws:iam::{ACCOUNT}:policy/boundary")
+    assert made.of("iam.Policy") == made.of("iam.RolePolicyAttachment") == []
+    granted = [p.document("policy") for p in made.of("iam.RolePolicy") if "-submitter-" in p.inputs["role"]]
+    policies = sorted(free.of("iam.Policy"), key=lambda policy: policy.name)
+    offered = [s for p in policies for s in p.document("policy")["Statement"]]
+    assert [document["Statement"] for document in granted] == ([offered] if submitters else [])
+
+
 def test_a_job_may_use_the_stores_jobs_and_results_and_nothing_else():
     made = run_stack("demo-aws", data={})
     on_jobs = [p for p in made.of("iam.RolePolicy") if p.inputs["role"].startswith("demo-local-identity-job")]
@@ -250,6 +263,30 @@ def test_submitters_policies_are_within_iams_limits_with_the_longest_names(queue
     assert len(set(named)) == len(named) == queues * (1 + images)
     attached = {made.inputs["policyArn"] for made in recorder.of("iam.RolePolicyAttachment")}
     assert len(attached) == policies + 1
+
+
+@pytest.mark.parametrize(("queues", "images"), [(20, 1), (2, 19), (8, 4)])
+def test_a_bounded_submitter_role_is_within_iams_limit_with_the_longest_names(queues: int, images: int):
+    names = ["default", *(f"{number:032}".replace("0", "i") for number in range(11, 10 + images))]
+    image = f"docker.io/team/preprocess@sha256:{64 * '0'}"
+    config = {
+        "team": 20 * "t",
+        "environment": 14 * "e",
+        "permission_boundary": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
+        "store": {"kms_key": "create"},
+        "logs": {"kms_key": "create"},
+        "queues": {
+            f"q{number:031}".replace("0", "q"): {"images": dict.fromkeys(names, image)}
+            for number in range(11, 11 + queues)
+        },
+        "access": {"submitters": [f"arn:aws:iam::{ACCOUNT}:root"], "advise": True},
+    }
+    recorder = run_with(_LongNames(), lambda: Pipeline(f"{20 * 't'}-{14 * 'e'}", PipelineArgs(config=config)))
+    (held,) = [p for p in recorder.of("iam.RolePolicy") if "-submitter-" in p.inputs["role"]]
+    assert 8_500 < len(json.dumps(held.document("policy"), separators=(",", ":"))) < 10_240
+    one_more = {**config, "queues": {**config["queues"], "another": {"images": {"default": image}}}}
+    with pytest.raises(ConfigError, match="or less with a permission_boundary"):
+        parse(one_more)
 
 
 def test_advice_is_a_policy_of_its_own():

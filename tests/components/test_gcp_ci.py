@@ -20,9 +20,24 @@ def ci(**given: object) -> Recorder:
 
 def test_only_one_repositorys_workflows_get_in():
     provider = ci().one("iam.WorkloadIdentityPoolProvider").inputs
-    assert provider["attributeCondition"] == 'assertion.repository == "example/infra"'
     assert provider["attributeMapping"]["google.subject"] == "assertion.sub"
     assert provider["oidc"] == {"issuerUri": "https://token.actions.githubusercontent.com"}
+
+
+@pytest.mark.parametrize(
+    ("repository", "subject", "ref", "may"),
+    [
+        ("example/infra", "repo:example/infra:environment:dev", "refs/heads/main", True),
+        ("example/infra", "repo:example/infra:environment:dev", "refs/heads/mine", False),
+        ("example/infra", "repo:example/infra:environment:dev", "refs/tags/main", False),
+        ("example/infra", "repo:example/infra:pull_request", "refs/pull/1/merge", True),
+        ("stranger/infra", "repo:stranger/infra:pull_request", "refs/heads/main", False),
+    ],
+)
+def test_only_the_branch_deploys(repository: str, subject: str, ref: str, may: bool):
+    condition = ci().one("iam.WorkloadIdentityPoolProvider").inputs["attributeCondition"]
+    told = {"assertion.repository": repository, "assertion.sub": subject, "assertion.ref": ref}
+    assert bool(compiled(condition)(told)) is may
 
 
 def test_a_workflow_becomes_the_account_that_its_subject_names():

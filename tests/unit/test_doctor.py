@@ -189,7 +189,7 @@ def test_a_denied_look_names_the_policy(aws):
     aws["batch"].add_client_error("describe_job_definitions", "AccessDeniedException")
     aws["service-quotas"].add_client_error("get_service_quota", "AccessDeniedException")
     finding = look()["queue cpu"]
-    assert (finding.verdict, finding.command) == ("fault", "pulumi stack output submitter_policy_arn")
+    assert (finding.verdict, finding.command) == ("fault", "pulumi stack output | grep submitter")
     assert "batch:DescribeJobQueues is denied" in finding.detail
 
 
@@ -316,7 +316,7 @@ class Answering:
         (b"[]", "pulumi up", True),
         (b"{}", "pulumi up", True),
         (StoreMissingError("it does not exist"), "pulumi stack output pipeline_uri", True),
-        (answered("403 <Code>AccessDenied</Code>"), "pulumi stack output submitter_policy_arn", True),
+        (answered("403 <Code>AccessDenied</Code>"), "pulumi stack output | grep submitter", True),
         (answered("403 <Code>RequestTimeTooSkewed</Code>"), "sudo timedatectl set-ntp true", False),
     ],
 )
@@ -368,7 +368,7 @@ class Broken(Store):
         ("reads otherwise", "reads otherwise than it was written", "tidemill doctor"),
         ("overwrites", "has no conditional create", "pulumi up"),
         ("no create", "store is s3://bucket", "pulumi up"),
-        (StoreDeniedError("AccessDenied"), "may not be written", "pulumi stack output submitter_policy_arn"),
+        (StoreDeniedError("AccessDenied"), "may not be written", "pulumi stack output | grep submitter"),
         (StoreError("no answer"), "no answer", "tidemill doctor"),
         (answered("<Code>RequestTimeTooSkewed</Code>"), "clock is wrong", "sudo timedatectl set-ntp true"),
     ],

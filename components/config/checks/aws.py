@@ -31,6 +31,9 @@ MOST_QUEUES_AND_IMAGES = 24
 MOST_POLICIES = 6
 """Managed policies for submitters; IAM attaches 10 to a role, and theirs may have some already. Source: as above."""
 
+MOST_OF_A_ROLE = 40
+"""The same ARNs that fit a role's inline policies. Source: as above."""
+
 MOST_INLINE = 10_240
 """Characters of all inline policies of a role together, whitespace not counted. Source: as above."""
 
@@ -226,8 +229,15 @@ def _size(config: StackConfig) -> None:
             "Leave rungs or queues out, or make a second stack in another region or account; each rung is a compute "
             "environment, and Batch has no more",
         )
+    count = len(config.queues) + sum(len(queue.images) for queue in config.queues.values())
+    if config.permission_boundary and count > MOST_OF_A_ROLE:
+        raise ConfigError(
+            key_path(["queues"]),
+            f"{count} queues and images together",
+            f"{MOST_OF_A_ROLE} or less with a permission_boundary",
+            "Make a second stack; the submitter role names each of them and IAM limits what a role holds",
+        )
     if len(submitter_policies(config)) > MOST_POLICIES:
-        count = len(config.queues) + sum(len(queue.images) for queue in config.queues.values())
         raise ConfigError(
             key_path(["queues"]),
             f"{count} queues and images together",

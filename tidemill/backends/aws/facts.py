@@ -23,7 +23,7 @@ from tidemill.explain.facts import AwsFacts, BatchQueue, Environment, Quota, Try
 MOST_REQUESTS = 12
 CHILDREN = 40
 """Children whose attempts are looked at: half of them wait, half have failed."""
-COMMAND = "pulumi stack output submitter_policy_arn"
+COMMAND = "pulumi stack output | grep submitter"
 _STANDARD = "acdhimrtz"
 QUOTAS = {
     ("spot", "standard"): "L-34B43A08",
