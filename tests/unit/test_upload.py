@@ -283,6 +283,36 @@ def test_a_file_that_changes_while_it_is_read_is_an_error_and_has_no_object(tmp_
     assert backend.arrays == []
 
 
+@pytest.mark.parametrize("small", [4 * 1024 * 1024, 0])
+def test_a_file_that_is_written_again_with_its_old_time_is_sent_again(tmp_path, monkeypatch, small):
+    """As `rsync --inplace -t` does. The kernel's clock ticks every few milliseconds, so a change of the time that is
+    in sight is waited for."""
+    monkeypatch.setattr(sender_module, "SMALL_BYTES", small)
+    target, _ = pipeline()
+    path = folder(tmp_path, a="one") / "a"
+    submit(target, path.parent)
+    before = path.stat()
+    while path.stat().st_ctime_ns == before.st_ctime_ns:
+        with path.open("r+") as file:
+            file.write("two")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert submit(target, path.parent)[0].uri == target.store.uri_of(name_of("two", "a"))
+    assert target.store.get(name_of("one", "a")) == b"one"
+
+
+@pytest.mark.parametrize("small", [4 * 1024 * 1024, 0])
+def test_a_hash_that_is_remembered_wrongly_names_no_object(tmp_path, monkeypatch, small):
+    monkeypatch.setattr(sender_module, "SMALL_BYTES", small)
+    target, _ = pipeline()
+    data = folder(tmp_path, a="two")
+    wrong = hashlib.sha256(b"one").hexdigest()
+    monkeypatch.setattr(Hashes, "find", lambda self, file: wrong)
+    items = submit(target, data)
+    assert items[0].uri == target.store.uri_of(name_of("two", "a"))
+    assert list(target.store.list("uploads")) == [name_of("two", "a")]
+    assert target.store.get(name_of("two", "a")) == b"two"
+
+
 def test_names_that_differ_in_case_only_are_two_objects(tmp_path):
     target, _ = pipeline()
     items = submit(target, folder(tmp_path, A="one", a="two"))
@@ -409,8 +439,8 @@ def test_a_hash_is_known_until_the_file_changes(tmp_path):
     known.close()
     known = Hashes(tmp_path / "db")
     assert known.find(look(str(path))) == "ab" * 32
-    for changed in (look(str(path))._replace(size=4), look(str(path))._replace(inode=2**64 - 1)):
-        assert known.find(changed) is None
+    for changed in ({"size": 4}, {"inode": 2**64 - 1}, {"ctime_ns": 1}):
+        assert known.find(look(str(path))._replace(**changed)) is None
     os.utime(path)
     fresh = look(str(path))
     assert known.find(fresh) is None
@@ -421,13 +451,13 @@ def test_a_hash_is_known_until_the_file_changes(tmp_path):
 
 def test_a_cache_that_cannot_be_used_is_done_without(tmp_path, monkeypatch):
     (tmp_path / "db").write_bytes(b"x" * 5000)
-    file = LocalFile("/x", 1, 1, 1)
+    file = LocalFile("/x", 1, 1, 1, 1)
     for path in (tmp_path / "db", tmp_path / "db", tmp_path / "db" / "below"):
         known = Hashes(path)
         known.note(file, "ab" * 32)
         known.close()
     with sqlite3.connect(tmp_path / "db") as db:
-        assert db.execute("SELECT count(*) FROM hashes").fetchone() == (1,)
+        assert db.execute("SELECT count(*) FROM files").fetchone() == (1,)
 
 
 # ---- at the command line -------------------------------------------------------------------------------------------

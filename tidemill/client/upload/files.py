@@ -16,12 +16,14 @@ BLOCK_BYTES = 1024 * 1024
 
 
 class LocalFile(NamedTuple):
-    """A file as it was when it was looked at. Another size, time or inode means another content."""
+    """A file as it was when it was looked at. Another size, time or inode means another content. The time of its last
+    change, which no program can set, tells a file that was written again with its old time of modification."""
 
     path: str
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int
 
     @property
     def name(self) -> str:
@@ -62,7 +64,7 @@ def look(path: str, root: str | None = None) -> LocalFile:
 
 
 def _seen(path: str, status: os.stat_result) -> LocalFile:
-    return LocalFile(path, status.st_size, status.st_mtime_ns, status.st_ino)
+    return LocalFile(path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 def _check_inside(path: str, root: str) -> None:
@@ -120,11 +122,14 @@ class Reading:
             left -= len(block)
             yield block
         if left or self._file != _seen(self._file.path, os.fstat(self._open.fileno())):
-            raise CallerError(
-                f"{self._file.path!r} changed while it was read: something still writes to it.",
-                "Repeat the command when that has ended; what is uploaded already stays.",
-                what="items",
-            )
+            raise self.changed()
+
+    def changed(self) -> CallerError:
+        return CallerError(
+            f"{self._file.path!r} changed while it was read: something still writes to it.",
+            "Repeat the command when that has ended; what is uploaded already stays.",
+            what="items",
+        )
 
     def sha256(self) -> str:
         digest = hashlib.sha256()

@@ -19,9 +19,11 @@ tick of the file system's clock."""
 BATCH = 1000
 _DAY = 86_400
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS hashes "
-    "(path BLOB PRIMARY KEY, size INTEGER, mtime INTEGER, inode INTEGER, sha256 BLOB, day INTEGER) WITHOUT ROWID"
+    "CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, size INTEGER, mtime INTEGER, inode INTEGER, "
+    "ctime INTEGER, sha256 BLOB, day INTEGER) WITHOUT ROWID"
 )
+_OLDER = "DROP TABLE IF EXISTS hashes"
+"""The table of a version that did not know when a file was changed."""
 
 
 class Hashes:
@@ -49,7 +51,7 @@ class Hashes:
         if self._db is None:
             return None
         try:
-            query = "SELECT sha256 FROM hashes WHERE path = ? AND size = ? AND mtime = ? AND inode = ?"
+            query = "SELECT sha256 FROM files WHERE path = ? AND size = ? AND mtime = ? AND inode = ? AND ctime = ?"
             found = self._db.execute(query, _key(file)).fetchone()
         except sqlite3.Error:
             self._give_up()
@@ -71,7 +73,7 @@ class Hashes:
             return
         try:
             with self._db:
-                self._db.executemany("INSERT OR REPLACE INTO hashes VALUES (?, ?, ?, ?, ?, ?)", new)
+                self._db.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", new)
         except sqlite3.Error:
             self._give_up()
 
@@ -93,14 +95,15 @@ def _opened(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = OFF")
         db.execute(_SCHEMA)
         with db:
-            db.execute("DELETE FROM hashes WHERE day < ?", (int(time.time() / _DAY) - KEPT_DAYS,))
+            db.execute(_OLDER)
+            db.execute("DELETE FROM files WHERE day < ?", (int(time.time() / _DAY) - KEPT_DAYS,))
     except BaseException:
         db.close()
         raise
     return db
 
 
-def _key(file: LocalFile) -> tuple[bytes, int, int, int]:
+def _key(file: LocalFile) -> tuple[bytes, int, int, int, int]:
     # An inode may need 64 bits; SQLite's integers are signed.
     inode = file.inode - (1 << 64) if file.inode >= 1 << 63 else file.inode
-    return os.fsencode(os.path.abspath(file.path)), file.size, file.mtime_ns, inode
+    return os.fsencode(os.path.abspath(file.path)), file.size, file.mtime_ns, inode, file.ctime_ns

@@ -80,6 +80,11 @@ class Inventory:
         with self._lock:
             return self._db.execute("INSERT OR IGNORE INTO names VALUES (?)", (_key(name),)).rowcount > 0
 
+    def disclaim(self, name: str) -> None:
+        """Take a claim back: the upload was not sent."""
+        with self._lock:
+            self._db.execute("DELETE FROM names WHERE name = ?", (_key(name),))
+
     def close(self) -> None:
         self._db.close()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidemill import layout
 from tidemill.client.upload.files import BLOCK_BYTES, LocalFile, Reading
 from tidemill.client.upload.meter import Meter
+from tidemill.errors import CallerError
 from tidemill.store import Store
 from tidemill.store.files import PART_BYTES
 
@@ -106,38 +107,49 @@ class Sender:
         return sent
 
     def _bring_small(self, file: LocalFile, known: str | None) -> Brought:
-        if known and not self._inventory.claim(Brought(file, known).name):
+        if known and self._inventory.has(Brought(file, known).name):
             return Brought(file, known)
         with self._room.of(file.size):
             with Reading(file) as reading:
                 data = reading.whole()
             sent = Brought(file, hashlib.sha256(data).hexdigest())
-            if sent.sha256 == known or self._inventory.claim(sent.name):
+            if self._inventory.claim(sent.name):
                 self._store.put(sent.name, data)
         self._meter.add(0, file.size)
         return sent
 
     def _bring_large(self, file: LocalFile, known: str | None) -> Brought:
         with Reading(file, self._room.check) as reading:
-            if known is None:
-                with self._room.of(BLOCK_BYTES):
-                    known = reading.sha256()
-            sent = Brought(file, known)
+            with self._room.of(BLOCK_BYTES):
+                sha256 = known or reading.sha256()
+            sent = Brought(file, sha256)
             if not self._inventory.claim(sent.name):
                 self._meter.add(0, file.size)
                 return sent
-            with self._room.of(min(_PARTS_BYTES, 2 * file.size)):
-                self._store.put(sent.name, lambda: self._counted(reading), file.size)
+            try:
+                with self._room.of(min(_PARTS_BYTES, 2 * file.size)):
+                    self._store.put(sent.name, lambda: self._counted(reading, sha256), file.size)
+            except CallerError:
+                self._inventory.disclaim(sent.name)
+                if known is None:
+                    raise
+                # What is remembered of it may be wrong. If it still changes, this raises.
+                return self._bring_large(file, None)
         return sent
 
-    def _counted(self, reading: Reading) -> Iterator[bytes]:
-        passed = 0
+    def _counted(self, reading: Reading, sha256: str) -> Iterator[bytes]:
+        """The blocks of a file. Raises `CallerError` at the end if they are not those of the hash: an object named by
+        it stands for that content, for everyone."""
+        passed, digest = 0, hashlib.sha256()
         try:
             for block in reading.blocks(BLOCK_BYTES):
                 passed += len(block)
+                digest.update(block)
                 self._meter.add(0, len(block))
                 yield block
-        except GeneratorExit:
+            if digest.hexdigest() != sha256:
+                raise reading.changed()
+        except BaseException:
             # The store did not take it, and may be asked again.
             self._meter.add(0, -passed)
             raise
