@@ -16,17 +16,15 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import zstandard
 
-from tidemill import layout
-from tidemill.errors import CallerError
+from tidemill import layout, secrecy
+from tidemill.errors import CallerError, shown
 from tidemill.figures import counted, file_size
+from tidemill.ignored import Ignored, unreadable
 from tidemill.store import Store
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 MAX_FILES = 20_000
 MAX_BYTES = 512 * 1024 * 1024
@@ -39,6 +37,7 @@ PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
 LEVEL = 6
 _LEFT_OUT = (".git", ".hg", ".svn", "__pycache__", ".tidemill")
 """What is never code: histories, compiled files (they hold times) and the local job store."""
+_SECRETS_SHOWN = 5
 _LIMIT_FIX = "Add what the programs do not need to .gitignore. Data belongs in a bucket or in the image."
 
 
@@ -51,6 +50,7 @@ class Packed:
         files: How many files and links are in it.
         size: Their bytes, unpacked.
         left_out: Entries that .gitignore, or we, left out.
+        logins: Folders in which programs keep logins: they are left out, too.
         requirements: Whether it asks for packages.
     """
 
@@ -59,6 +59,7 @@ class Packed:
     files: int
     size: int
     left_out: int = 0
+    logins: Sequence[str] = ()
     requirements: bool = False
 
     def __post_init__(self) -> None:
@@ -68,7 +69,8 @@ class Packed:
         """What is sent, for people; `origin` is the repository that it is from."""
         packages = f"; {REQUIREMENTS} is installed once per machine" if self.requirements else ""
         repository = f"{origin}, " if origin else ""
-        return f"code: {repository}{counted(self.files, 'file')}, {file_size(self.size)}{packages}."
+        logins = f"; left out because they hold logins: {', '.join(self.logins)}" if self.logins else ""
+        return f"code: {repository}{counted(self.files, 'file')}, {file_size(self.size)}{packages}{logins}."
 
 
 def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool = True) -> Packed:
@@ -80,13 +82,13 @@ def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool 
         packages: Whether its requirements.txt goes along, so that what it names is installed.
 
     Raises:
-        CallerError: It is not a folder, nothing is left in it, it is too large, it holds what cannot be shipped, or
-            there is something of a lib's name in it.
+        CallerError: It is not a folder, nothing is left in it, it is too large, it holds what cannot be shipped or
+            looks like a secret, or there is something of a lib's name in it.
     """
-    entries, left_out = _found("code", folder, () if packages else (REQUIREMENTS,))
+    entries, left = _found("code", folder, () if packages else (REQUIREMENTS,))
     for lib in libs:
         found, more = _found("lib", lib)
-        entries, left_out = _joined(entries, Path(os.path.realpath(lib)).name, found), left_out + more
+        entries, left = _joined(entries, Path(os.path.realpath(lib)).name, found), left.plus(more)
     path = Path(tempfile.mkdtemp(prefix="tidemill-code-"), "code.tar.zst")
     try:
         _write(path, entries)
@@ -98,7 +100,8 @@ def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool 
         path=path,
         files=len(entries),
         size=sum(entry.size for entry in entries),
-        left_out=left_out,
+        left_out=left.number,
+        logins=left.logins,
         requirements=any(entry.name == REQUIREMENTS for entry in entries),
     )
 
@@ -141,8 +144,16 @@ class _Entry(NamedTuple):
     link: str | None
 
 
-def _found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[list[_Entry], int]:
-    """A folder's entries, and how many were left out; `what` is the argument that names it."""
+class _LeftOut(NamedTuple):
+    number: int
+    logins: tuple[str, ...]
+
+    def plus(self, other: _LeftOut) -> _LeftOut:
+        return _LeftOut(self.number + other.number, self.logins + other.logins)
+
+
+def _found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[list[_Entry], _LeftOut]:
+    """A folder's entries, and what was left out; `what` is the argument that names it."""
     fix = "Name a folder that holds your program, or modules of it."
     if not str(folder) or "\0" in str(folder):
         raise CallerError.about(what, str(folder), "a folder", fix)
@@ -150,7 +161,7 @@ def _found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[
     if not root.is_dir():
         how = "is a file" if root.exists() else "does not exist"
         raise CallerError(f"{what}: {folder} {how}.", fix, what=what)
-    entries, left_out = _entries(root)
+    entries, left_out = _entries(root, what)
     entries = [entry for entry in entries if entry.name not in without]
     if not entries:
         raise CallerError.about(what, str(folder), "a folder with files", ".gitignore may leave everything out.")
@@ -169,8 +180,10 @@ def _joined(entries: list[_Entry], name: str, lib: list[_Entry]) -> list[_Entry]
     return sorted(joined, key=lambda entry: os.fsencode(entry.name))
 
 
-def _entries(root: Path) -> tuple[list[_Entry], int]:
-    ignored, found, left_out, size = _Ignored(root), [], 0, 0
+def _entries(root: Path, what: str) -> tuple[list[_Entry], _LeftOut]:
+    ignored, found, left_out, size = Ignored(root), [], 0, 0
+    logins: list[str] = []
+    secrets: list[str] = []
     largest = _Entry("", root, -1, False, None)
 
     def visit(folder: Path) -> Iterator[_Entry]:
@@ -179,12 +192,18 @@ def _entries(root: Path) -> tuple[list[_Entry], int]:
         for entry in sorted(_scan(root, folder), key=lambda entry: entry.name):
             path = Path(entry.path)
             is_folder = entry.is_dir(follow_symlinks=False)
-            if entry.name in _LEFT_OUT or ignored(path, is_folder) or (is_folder and _is_environment(path)):
+            decided = ignored(path, is_folder)
+            if entry.name in _LEFT_OUT or decided or (is_folder and _is_environment(path)):
                 left_out += 1
+            elif is_folder and decided is None and secrecy.is_login_folder(entry.path):
+                logins.append(_relative(root, path))
             elif is_folder:
                 yield from visit(path)
             else:
-                yield _entry(root, path)
+                one = _entry(root, path)
+                if decided is None and secrecy.is_secret(entry.path, one.size, code=True):
+                    secrets.append(one.name)
+                yield one
 
     for entry in visit(root):
         found.append(entry)
@@ -199,7 +218,16 @@ def _entries(root: Path) -> tuple[list[_Entry], int]:
                 _LIMIT_FIX,
                 what="code",
             )
-    return sorted(found, key=lambda entry: os.fsencode(entry.name)), left_out
+    if secrets:
+        names = ", ".join(shown(name) for name in secrets[:_SECRETS_SHOWN])
+        more = f" and {len(secrets) - _SECRETS_SHOWN} more" if len(secrets) > _SECRETS_SHOWN else ""
+        raise CallerError(
+            f"{what}: {names}{more} may hold secrets, and everyone who may read the job store could read them.",
+            "Add them to .gitignore, which works without git, too; a line with ! and a name sends that file. "
+            f"{secrecy.INSTEAD}",
+            what=what,
+        )
+    return sorted(found, key=lambda entry: os.fsencode(entry.name)), _LeftOut(left_out, tuple(logins))
 
 
 def _scan(root: Path, folder: Path) -> list[os.DirEntry[str]]:
@@ -207,7 +235,7 @@ def _scan(root: Path, folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return list(entries)
     except OSError as error:
-        raise _unreadable(_relative(root, folder), error) from None
+        raise unreadable(_relative(root, folder), error) from None
 
 
 def _is_environment(folder: Path) -> bool:
@@ -223,7 +251,7 @@ def _entry(root: Path, path: Path) -> _Entry:
     except UnicodeEncodeError:
         raise CallerError(f"code: the name {name!r} is not UTF-8.", "Rename the file.", what="code") from None
     except OSError as error:
-        raise _unreadable(name, error) from None
+        raise unreadable(name, error) from None
     if stat.S_ISLNK(status.st_mode):
         return _Entry(name, path, 0, False, _link(root, path, name))
     if not stat.S_ISREG(status.st_mode):
@@ -231,7 +259,7 @@ def _entry(root: Path, path: Path) -> _Entry:
             f"code: {name} is {_kind(status.st_mode)}.", "Move it elsewhere, or add it to .gitignore.", what="code"
         )
     if not os.access(path, os.R_OK):
-        raise _unreadable(name, PermissionError("permission denied"))
+        raise unreadable(name, PermissionError("permission denied"))
     return _Entry(name, path, status.st_size, bool(status.st_mode & stat.S_IXUSR), None)
 
 
@@ -262,49 +290,6 @@ def _relative(root: Path, path: Path) -> str:
     return path.relative_to(root).as_posix()
 
 
-def _unreadable(name: str, error: OSError) -> CallerError:
-    why = error.strerror or str(error)
-    return CallerError(
-        f"code: {name} cannot be read: {why}.", "Correct its mode, or add it to .gitignore.", what="code"
-    )
-
-
-class _Ignored:
-    """What git would leave out: the .gitignore of a file's folder decides before those above it, up to the repository.
-
-    https://git-scm.com/docs/gitignore; the patterns themselves are matched by pathspec.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self._specs: dict[Path, GitIgnoreSpec | None] = {}
-        above = [root, *root.parents]
-        top = next((n for n, folder in enumerate(above) if (folder / ".git").exists()), 0)
-        self._top = above[top]
-        for folder in above[1 : top + 1]:
-            self.enter(folder)
-
-    def enter(self, folder: Path) -> None:
-        from pathspec import GitIgnoreSpec
-
-        path = folder / ".gitignore"
-        try:
-            text = path.read_text(errors="replace") if path.is_file() else None
-        except OSError as error:
-            raise _unreadable(str(path), error) from None
-        self._specs[folder] = None if text is None else GitIgnoreSpec.from_lines(text.splitlines())
-
-    def __call__(self, path: Path, is_folder: bool) -> bool:
-        for folder in path.parents:
-            spec = self._specs.get(folder)
-            if spec is not None:
-                decided = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
-                if decided is not None:
-                    return decided
-            if folder == self._top:
-                break
-        return False
-
-
 def _write(path: Path, entries: Sequence[_Entry]) -> None:
     # One thread: with several the bytes depend on how many.
     compressor = zstandard.ZstdCompressor(level=LEVEL, threads=0)
@@ -332,7 +317,7 @@ def _add(tar: tarfile.TarFile, entry: _Entry) -> None:
     except OSError as error:
         # tarfile says so too when the file ends early.
         if error.errno is not None:
-            raise _unreadable(entry.name, error) from None
+            raise unreadable(entry.name, error) from None
         grown = True
     if grown:
         raise CallerError(f"code: {entry.name} changed while it was packed.", "Try again.", what="code")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from tidemill import layout
+from tidemill import layout, secrecy
 from tidemill.descriptor import SPEC_VERSION, Resources, Told
 from tidemill.errors import CallerError
 from tidemill.version import __version__
@@ -268,8 +268,6 @@ _HELP: dict[str, tuple[str, str]] = {
     "command or function": ("exactly one of the two", "Give a command, or a function."),
 }
 _ENV_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-_SECRET_NAME = re.compile(r"(SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY|API_?KEY|(^|_)TOKEN$)", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY|\bA(KIA|SIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|\bhf_\w{30})")
 
 
 def build_spec(**values: Any) -> JobSpec:
@@ -334,10 +332,10 @@ def _check_env(env: Any) -> None:
         if name.startswith(("TIDEMILL_", "AWS_BATCH_")):
             problem = f"env.{name}: names that begin with TIDEMILL_ or AWS_BATCH_ are reserved."
             raise CallerError(problem, "Rename it.", what=f"env.{name}")
-        if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
+        if secrecy.NAME.search(name) or secrecy.VALUE.search(value):
             raise CallerError(
                 f"env.{name} looks like a secret, and a job's environment is stored in clear text.",
-                "Ask the stack's owner to declare it under tidemill:queues.<queue>.secrets.",
+                secrecy.INSTEAD,
             )
 
 

@@ -1,6 +1,7 @@
 """Packing a folder of code and sending it. What this cannot prove: that a machine of a cloud can read what is sent."""
 
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -40,6 +41,9 @@ def members(packed):
         return {member.name: member for member in tar}
 
 
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n"
+
+
 # ---- what is packed ---------------------------------------------------------------------------------------------
 
 
@@ -52,6 +56,74 @@ def test_a_folder_is_packed_sorted_without_times_and_owners(folder):
     assert (found["lib/link.py"].type, found["lib/link.py"].linkname) == (tarfile.SYMTYPE, "../features.py")
     assert packed.sha256 == hashlib.sha256(packed.path.read_bytes()).hexdigest()
     assert (packed.files, packed.size) == (4, sum(len(text) for text in FILES.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".env", "W=1\n"),
+        ("lib/.env.production", ""),
+        (".netrc", ""),
+        ("id_rsa", "k"),
+        ("deploy/kubeconfig.yaml", ""),
+        ("server.pfx", ""),
+        ("keys/server.pem", KEY),
+        ("notes.txt", f"the key is\n{KEY}"),
+        ("sa.json", json.dumps({"type": "service_account", "private_key": KEY})),
+        ("config.py", 'AWS = "AKIAABCDEFGHIJKLMNOP"'),
+        ("config.py", f'HF = "hf_{"a" * 34}"'),
+        ("my-credentials", "[default]\naws_secret_access_key = wJalrXUtnFEMI\n"),
+        (".npmrc", "//registry.npmjs.org/:_authToken=npm_abc\n"),
+        (".docker/config.json", '{"auths": {"ghcr.io": {"auth": "YTpi"}}}'),
+    ],
+)
+def test_what_looks_like_a_secret_is_refused_by_name_unless_it_is_ignored_or_wanted(folder, name, text):
+    write(folder, {name: text})
+    with pytest.raises(CallerError) as raised:
+        pack(folder)
+    assert (raised.value.what, raised.value.problem.count(name)) == ("code", 1)
+    for words in (".gitignore", "a line with !", "tidemill:queues.<queue>.secrets"):
+        assert words in raised.value.fix
+    write(folder, {".gitignore": f"/{name}\n"})
+    assert name not in members(pack(folder))
+    write(folder, {".gitignore": f"!/{name}\n"})
+    assert name in members(pack(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".env.example", "TOKEN=\n"),
+        ("cacert.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n"),
+        ("scan.py", 'KEYS = "-----BEGIN PRIVATE KEY-----"'),
+        ("test_s3.py", 'KEY = "AKIAIOSFODNN7EXAMPLE"'),
+        (".npmrc", "//registry.npmjs.org/:_authToken=${NPM_TOKEN}\n"),
+        (".docker/config.json", '{"credsStore": "pass"}'),
+        ("environment.py", "import os\n"),
+        ("data.bin", "x" * 70_000 + KEY),
+    ],
+)
+def test_what_only_resembles_a_secret_is_packed(folder, name, text):
+    write(folder, {name: text})
+    assert name in members(pack(folder))
+
+
+def test_folders_with_logins_are_left_out_and_that_is_said(folder):
+    write(folder, {".aws/credentials": "k", ".ssh/id_rsa": "k", "home/.config/gcloud/x.db": "k", ".config/app": "k"})
+    packed = pack(folder)
+    assert set(members(packed)) == {"features.py", "lib/link.py", "lib/tool.py", "run.sh", ".config/app"}
+    assert packed.words().endswith("; left out because they hold logins: .aws, .ssh, home/.config/gcloud.")
+    write(folder, {".gitignore": ".aws\n.ssh\nhome\n"})
+    assert "logins" not in pack(folder).words()
+
+
+def test_many_secrets_are_one_error_and_a_lib_is_looked_at_too(folder, tmp_path):
+    write(folder, {f"{number}/.env": "" for number in range(8)})
+    with pytest.raises(CallerError, match=r"'0/\.env', .*'4/\.env' and 3 more may hold secrets"):
+        pack(folder)
+    lib = write(tmp_path / "common", {"x.py": "", ".netrc": ""})
+    with pytest.raises(CallerError, match=r"^lib: '\.netrc' may hold secrets"):
+        pack(write(tmp_path / "other", FILES), [lib])
 
 
 def test_the_same_content_has_the_same_name_wherever_and_whenever_it_is_packed(folder, tmp_path):
@@ -234,8 +306,8 @@ def test_a_file_that_changes_while_it_is_packed_is_refused_and_nothing_is_left(f
     monkeypatch.setattr(code.tempfile, "mkdtemp", lambda prefix: str((tmp_path / prefix).mkdir() or tmp_path / prefix))
     real = code._entries
 
-    def then_grow(root):
-        found = real(root)
+    def then_grow(root, what):
+        found = real(root, what)
         (root / "features.py").write_text("print(1)\n" * 2)
         return found
 

@@ -122,11 +122,15 @@ def test_what_cannot_be_sent_is_refused(tmp_path):
     folder = model(tmp_path)
     (tmp_path / "empty").mkdir()
     (folder / "out").symlink_to("/etc/hostname")
+    logins = tmp_path / "logins"
+    (logins / ".ssh").mkdir(parents=True)
+    (logins / ".ssh/config").write_text("")
     for value, message in (
         (folder, "out of the folder"),
         (tmp_path / "empty", "has no files"),
         (tmp_path / "nothing", "does not exist"),
         ("ftp://x/y", "s3://, gs:// or file://"),
+        (logins, "may hold secrets"),
     ):
         with pytest.raises(CallerError, match=message):
             sent(target, model=value)

@@ -202,6 +202,19 @@ def link_out(data: Path) -> None:
     (data / "x").symlink_to(data.parent / "secret")
 
 
+def login(data: Path) -> None:
+    (data / ".aws").mkdir()
+    (data / ".aws/config").write_text("")
+
+
+def settings(data: Path) -> None:
+    (data / ".env").write_text("")
+
+
+def private_key(data: Path) -> None:
+    (data / "server.pem").write_text("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n")
+
+
 def pipe(data: Path) -> None:
     os.mkfifo(data / "x")
 
@@ -223,6 +236,9 @@ def not_utf8(data: Path) -> None:
     [
         (broken_link, "is a link to nowhere, which does not exist"),
         (link_out, "out of the folder"),
+        (login, "may hold secrets"),
+        (settings, "may hold secrets"),
+        (private_key, "may hold secrets"),
         (pipe, "is not a plain file"),
         (line_break, "line break"),
         (control, "control character"),
@@ -240,6 +256,17 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(tmp_path, puts, spoil
     assert error.value.what == "items"
     assert puts == []
     assert backend.arrays == []
+
+
+def test_a_file_that_is_named_by_itself_is_sent(tmp_path, puts):
+    """Who names a key means it; a certificate is none."""
+    target, _ = pipeline()
+    data = folder(tmp_path, a="one")
+    (data / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIEvQIBADAN\n")
+    submit(target, data, STAGED)
+    private_key(data)
+    target.submit(STAGED, [str(data / "server.pem")], queue="cpu")
+    assert [name.rpartition("/")[2] for name in puts if "uploads/" in name] == ["a", "ca.pem", "server.pem"]
 
 
 def test_an_empty_folder_has_no_items(tmp_path):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 from urllib.parse import unquote
 
+from tidemill import secrecy
 from tidemill.errors import CallerError
 from tidemill.store import open_plain
 
@@ -47,7 +48,8 @@ def look(path: str, root: str | None = None) -> LocalFile:
         root: The folder that it was found in, without links: a link in there must not lead out of it.
 
     Raises:
-        CallerError: It is not a plain file, cannot be read, or is a link that leads out of the folder.
+        CallerError: It is not a plain file, cannot be read, is a link that leads out of the folder, or was found in a
+            folder and looks like a secret.
     """
     try:
         status = os.stat(path)
@@ -60,7 +62,21 @@ def look(path: str, root: str | None = None) -> LocalFile:
         raise CallerError(f"{path!r} is {kind}.", "Name a file; --items takes a folder.", what="items")
     if not os.access(path, os.R_OK):
         raise unreadable(path, PermissionError(13, "Permission denied"))
+    if root is not None:
+        _check_secret(path, status.st_size)
     return _seen(path, status)
+
+
+def _check_secret(path: str, size: int) -> None:
+    """A file that is named by itself is meant; one in a folder may be there by accident."""
+    above = os.path.dirname(path).split("/")
+    folder = any(secrecy.is_login_folder("/".join(above[:depth])) for depth in range(len(above), 0, -1))
+    if folder or secrecy.is_secret(path, size, code=False):
+        raise CallerError(
+            f"{path!r} may hold secrets, and everyone who may read the job store could read it.",
+            f"Move it out of the folder, or name it by itself. {secrecy.INSTEAD}",
+            what="items",
+        )
 
 
 def _seen(path: str, status: os.stat_result) -> LocalFile:
