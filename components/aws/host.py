@@ -205,7 +205,9 @@ def unpack(layer, folder):
             elif entry.issym():
                 os.symlink(entry.linkname, path)
             else:
-                with tar.extractfile(entry) as source, open(path, "xb") as file:
+                source = tar.extractfile(entry)
+                assert source
+                with open(path, "xb") as file:
                     shutil.copyfileobj(source, file)
                 os.chmod(path, 0o755 if entry.mode & 0o100 else 0o644)
 
@@ -238,7 +240,8 @@ class Asked(socketserver.BaseRequestHandler):
             line = self.request.recv(LINE).decode("ascii")
             if not line.endswith("\n"):
                 raise ValueError(f"a line has at most {LINE} characters and arrives whole")
-            bring(chosen(line.strip(), self.server.pointer))
+            pointer = self.server.pointer  # pyright: ignore[reportAttributeAccessIssue]
+            bring(chosen(line.strip(), pointer))
             said = "ok"
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
@@ -266,7 +269,7 @@ class Server(socketserver.ThreadingUnixStreamServer):
         self.asking, self.lock = {}, threading.Lock()
         super().__init__(*args)
 
-    def verify_request(self, request, _):
+    def verify_request(self, request, client_address):
         """Whether the container holds few connections; a connection that is refused closes at once."""
         try:
             container = container_of(request)

@@ -263,7 +263,7 @@ class AwsParts:
     def exports(self) -> dict[str, Any]:
         """Outputs of a stack, apart from the descriptor, by name."""
         identity = self._identity
-        exports = {
+        exports: dict[str, Any] = {
             "registry_url": self._registry.url,
             "job_role_arn": identity.job_role.arn,
             "instance_role_arn": identity.instance_role.arn,

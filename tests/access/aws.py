@@ -195,6 +195,10 @@ NEW_TEMPLATE, PEOPLES_TEMPLATE, CLAIM_TEMPLATE = (
 )
 TEMPLATE = {each: _template(f"a launch template with the tag of {each}", resource=each) for each in _ENVIRONMENTS}
 PEOPLES_ROLE = _role("payments-dev-admin")
+SUBMITTERS_ROLE, UNBOUND_ROLE = (_role(f"vision-dev-identity-submitter-{SUFFIX}", each) for each in ("dev", ""))
+OFFERED_POLICY = _named(
+    "iam", "the submitter policy of an older stack", f"policy/vision-dev-identity-submitter-{SUFFIX}", ""
+)
 PEOPLES_POLICY = _named("iam", "the policy `payments-dev-access`", "policy/payments-dev-access", "")
 ANY_MACHINE = Thing("the account's machines", "*")
 SHARED_FILES = _files("its stack's file system, through the access point and with TLS")
@@ -294,6 +298,13 @@ PROBES = [
         no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
         no("sns:Subscribe", CHANNEL_TOPIC, "Nothing on a machine reads what others were told."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets come as variables, from the agent."),
+        no("s3:GetObject", POINTER, "Containers ask the machine, which reads it."),
+        no("s3:PutObject", _in_store("vision-dev", "logs/2026/a.json.gz"), "Only Firehose writes it."),
+        no("batch:RegisterJobDefinition", _definition("vision-dev"), "It may mount the machine's root."),
+        no("batch:TerminateJob", OWN, "User code ends no other jobs."),
+        no("ecr:BatchGetImage", WORKERS, "The machine brings the worker."),
+        no("ecs:RegisterContainerInstance", _cluster("vision-dev"), "It would get other tasks' credentials."),
+        no("iam:PassRole", _role(f"vision-dev-identity-execution-{SUFFIX}"), "It would be another role's."),
         no("ec2:GetSpotPlacementScores", CAPACITY, "An account may ask few such questions per day."),
         no("sts:AssumeRole", _role(f"vision-dev-identity-execution-{SUFFIX}"), "Its role is its own."),
         yes("elasticfilesystem:ClientMount", SHARED_FILES, "A queue mounts it."),
@@ -318,6 +329,11 @@ PROBES = [
         yes("ecr:GetDownloadUrlForLayer", WORKERS, "It fetches the worker."),
         no("ecr:PutImage", WORKERS, "A machine pushes nothing."),
         no("s3:GetObject", _in_store("vision-dev", "out/a/0"), "A machine reads no data."),
+        no("s3:GetObject", _in_store("vision-prod", "machines/cpu/worker"), "It is another environment's."),
+        no("ecr:GetDownloadUrlForLayer", REPOSITORY["audio-dev"], "The images are another team's."),
+        no("sts:AssumeRole", _role(f"vision-dev-identity-job-{SUFFIX}"), "Its role is its own."),
+        no("iam:PassRole", _role(f"vision-dev-identity-job-{SUFFIX}"), "It would be the job's role."),
+        no("batch:SubmitJob", _queue("vision-dev", **ASKED), "A machine starts no jobs."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "The execution role does."),
         no("ecr:BatchGetImage", REPOSITORY["vision-dev"], "The execution role does."),
         no("ec2:TerminateInstances", _named("ec2", "a machine", "instance/i-0"), "Batch ends machines."),
@@ -369,6 +385,16 @@ PROBES = [
         no("iam:UpdateAssumeRolePolicy", PEOPLES_ROLE, "No stack makes a role of such a name."),
         no("iam:PassRole", PEOPLES_ROLE, "A job definition could have it."),
         no("iam:CreatePolicyVersion", PEOPLES_POLICY, "It would change what people's roles may do."),
+        no("iam:CreatePolicyVersion", OFFERED_POLICY, "People may have attached it to roles without a boundary."),
+        no("iam:SetDefaultPolicyVersion", OFFERED_POLICY, "People may have attached it to roles without a boundary."),
+        no("iam:CreatePolicy", OFFERED_POLICY, "Nothing bounds a policy: stacks with a boundary have none."),
+        yes("iam:DeletePolicy", OFFERED_POLICY, "It goes from an older stack; IAM refuses while anyone has it."),
+        no("iam:AttachRolePolicy", PEOPLES_ROLE, "It has no boundary."),
+        no("iam:AttachUserPolicy", USER, "Stacks have no users."),
+        yes("iam:PutRolePolicy", SUBMITTERS_ROLE, "Submitters' rights are in a role that the boundary bounds."),
+        no("iam:PutRolePolicy", UNBOUND_ROLE, "Without a boundary it may be anything."),
+        no("iam:DeleteRolePermissionsBoundary", SUBMITTERS_ROLE, "Then nothing would bound it."),
+        no("ecr:PutImage", WORKERS, "A deploy names a worker and pushes none."),
         no("iam:UpdateAssumeRolePolicy", CIS_WRITER, "CI does not change itself."),
         no("iam:CreatePolicyVersion", ITS_BOUNDARY, "CI does not change what bounds it."),
         no("sts:AssumeRole", OWN_MADE, "It would be whatever it makes."),
