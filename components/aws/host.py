@@ -233,6 +233,8 @@ def fetch(pointer):
 class Asked(socketserver.BaseRequestHandler):
     """A container that asks for a worker."""
 
+    pointer = ""
+
     def handle(self):
         """Answer one line, which arrives in one piece, with another."""
         try:
@@ -240,8 +242,7 @@ class Asked(socketserver.BaseRequestHandler):
             line = self.request.recv(LINE).decode("ascii")
             if not line.endswith("\n"):
                 raise ValueError(f"a line has at most {LINE} characters and arrives whole")
-            pointer = self.server.pointer  # pyright: ignore[reportAttributeAccessIssue]
-            bring(chosen(line.strip(), pointer))
+            bring(chosen(line.strip(), self.pointer))
             said = "ok"
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
@@ -263,7 +264,6 @@ class Server(socketserver.ThreadingUnixStreamServer):
 
     daemon_threads = True
     request_queue_size = 256
-    pointer = ""
 
     def __init__(self, *args):
         self.asking, self.lock = {}, threading.Lock()
@@ -330,8 +330,8 @@ def serve(pointer=""):
     for old in (*SAID, "fetch.sock"):
         if os.path.exists(os.path.join(FOLDER, old)):
             os.remove(os.path.join(FOLDER, old))
+    Asked.pointer = pointer
     server = Server(address, Asked)
-    server.pointer = pointer
     os.chmod(address, 0o666)  # images run as any user
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while True:

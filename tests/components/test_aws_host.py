@@ -106,9 +106,9 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aws:
 
 
 @pytest.fixture
-def service(aws: Aws, tmp_path: Path) -> Iterator[host.Server]:
+def service(aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[host.Server]:
+    monkeypatch.setattr(host.Asked, "pointer", POINTER)
     with host.Server(str(tmp_path / "fetch.sock"), host.Asked) as server:
-        server.pointer = POINTER
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         serving.start()
         yield server
@@ -203,8 +203,10 @@ def test_what_the_object_names_lies_in_a_registry_of_aws(service: host.Server, a
     assert left(tmp_path) == []
 
 
-def test_a_machine_whose_images_contain_the_worker_brings_none(service: host.Server, aws: Aws):
-    service.pointer = ""
+def test_a_machine_whose_images_contain_the_worker_brings_none(
+    service: host.Server, aws: Aws, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(host.Asked, "pointer", "")
     assert "no object names a worker" in asked(service, f"{aws.image}\n".encode())
     assert aws.asked == []
 
