@@ -19,7 +19,7 @@ from localcloud.cloud import Cloud, CloudError, GcpCloud
 from localcloud.engine import EngineError
 from ops import base_stack
 from ops.processes import output, run
-from ops.project import ROOT, copy_project, policy_options
+from ops.project import ROOT, copy_project, policy_options, stack_file
 from ops.review.document import VERSION, Base
 from ops.told import events, policies, summary, without_noise
 
@@ -58,6 +58,7 @@ class PreviewRun:
         self._where = where
         self._base = base
         self._was_up = False
+        self._stood_in = ""
         self._protected: frozenset[str] = frozenset()
 
     def show(self) -> int:
@@ -70,7 +71,12 @@ class PreviewRun:
         with self._project() as (folder, env):
             found = document(self._stack, self._config, folder, env, refresh=refresh, protected=self._protected)
         base = self._base and {**self._base.model_dump(), "has_stack": self._was_up}
-        return {**found, "base": base}
+        return {**self._in_its_project(found), "base": base}
+
+    def _in_its_project(self, found: dict[str, Any]) -> dict[str, Any]:
+        """The document with the stack's own GCP project where localcloud's only one stands."""
+        own = yaml.safe_load(stack_file(self._stack).read_text(encoding="utf-8"))["config"].get("gcp:project")
+        return json.loads(json.dumps(found).replace(self._stood_in, own)) if self._stood_in and own else found
 
     @contextmanager
     def _project(self) -> Iterator[tuple[Path, Mapping[str, str]]]:
@@ -85,6 +91,7 @@ class PreviewRun:
             self._was_up = self._base is not None and base_stack.lay_out(self._base, self._stack, before)
             with _CLOUDS[self._config.cloud](Path(scratch, "state")) as cloud:
                 _prepare(self._stack, cloud, project)
+                self._stood_in = cloud.project if isinstance(cloud, GcpCloud) else ""
                 if self._base and self._was_up:
                     self._protected = base_stack.bring_up(self._base, self._stack, before, project, cloud)
                 yield project, cloud.env

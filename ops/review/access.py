@@ -99,7 +99,8 @@ def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding
         if added:
             outside = any(_is_outside(grant, account) for grant in added)
             severity = _aws_severity(added, fresh, _is_new(step, created) and not outside)
-            yield _finding(step, severity, _aws_title(key, added), *map(str, added))
+            title = _aws_title(key, added) + (" (another account)" if outside else "")
+            yield _finding(step, severity, title, *map(str, added))
     yield from _attached(step, fresh)
 
 

@@ -6,7 +6,7 @@ import datetime
 from collections import Counter
 from collections.abc import Iterable
 
-from ops.review import access, capacity, compute, network, results, spot, state
+from ops.review import access, capacity, compute, network, results, spot, state, watch
 from ops.review.capacity import Prices
 from ops.review.diffs import properties
 from ops.review.document import Preview, Step
@@ -51,6 +51,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         *compute.findings(steps),
         *access.findings(steps),
         *network.findings(steps),
+        *watch.findings(steps),
         *capacity.findings(fleets, steps),
         *spot.findings(steps, preview.cloud, preview.region, prices, preview.spot),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from components import machines
-from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, TEMPLATES
+from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, QUEUE, TEMPLATES
 from ops.review.diffs import at
 from ops.review.document import State, Step
 from ops.review.models import Finding, Fleet, Idle, Money
@@ -96,13 +96,53 @@ def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
     if not any(step.before for step in steps):
         return
     urns = {step.name: step.urn for step in steps if step.type == ENVIRONMENT or step.type in GROUPS}
+    first = {side: _first(steps, before=side) for side in (True, False)}
     for fleet in found:
+        if fleet.market == "on_demand" and urns[fleet.name] in first[False] - first[True]:
+            title = "jobs start on On-Demand machines first"
+            yield Finding("high", "capacity", fleet.name, urns[fleet.name], title, _dollars(fleet))
         before, after = fleet.cpus_before, fleet.cpus_after
         if before == after or fleet.cpus_after is None:
             continue
         more = after is not None and after > (before or 0)
         title = f"may start {after} vCPUs, was {before}" if before is not None else f"new: up to {after} vCPUs"
-        yield Finding("medium" if more else "low", "capacity", fleet.name, urns[fleet.name], title)
+        yield Finding("medium" if more else "low", "capacity", fleet.name, urns[fleet.name], title, _dollars(fleet))
+
+
+def _dollars(fleet: Fleet) -> tuple[str, ...]:
+    """The most that a fleet costs per hour, in words; empty where nothing is known of it."""
+    usd = fleet.usd_hour_after
+    return (f"At most ${usd.high:,.2f} per hour with all its machines.",) if usd and usd.high is not None else ()
+
+
+def _first(steps: list[Step], *, before: bool) -> set[str]:
+    """The fleets that get a queue's jobs first: of the lowest order on AWS, with an autoscaler that is on on GCP."""
+    states = {step.urn: state for step in steps if (state := step.before if before else step.after)}
+    found: set[str] = set()
+    for urn, state in states.items():
+        if _kind(urn) == QUEUE:
+            found |= _first_of(state, states)
+        elif _kind(urn) in AUTOSCALERS and at(state.inputs, ("autoscalingPolicy", "mode")) != "OFF":
+            found |= {each for each in state.property_dependencies.get("target") or [] if _kind(each) in GROUPS}
+    return found
+
+
+def _first_of(queue: State, states: dict[str, State]) -> set[str]:
+    """The first environment of a queue by its ARN; while that is unknown, all that it may be."""
+    orders = sorted(objects(queue.inputs.get("computeEnvironmentOrders")), key=lambda each: str(each.get("order")))
+    arns = [str(each.get("computeEnvironment")) for each in orders]
+    urns = queue.property_dependencies.get("computeEnvironmentOrders") or []
+    names = {urn: f"/{states[urn].inputs.get('name')}" for urn in urns if urn in states and _kind(urn) == ENVIRONMENT}
+    named = {urn: arn for urn, name in names.items() for arn in arns if arn.endswith(name)}
+    if arns and not is_unknown(arns[0]):
+        return {urn for urn, arn in named.items() if arn == arns[0]}
+    left = [urn for urn in names if urn not in named]
+    markets = {at(states[urn].inputs, ("computeResources", "type")) for urn in left}
+    return set() if markets & {"SPOT", "FARGATE_SPOT"} else {*left}
+
+
+def _kind(urn: str) -> str:
+    return urn.split("::", 3)[2].rpartition("$")[2]
 
 
 def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[Idle, ...]:
@@ -214,7 +254,7 @@ class Side:
     def _needs(state: State, key: str) -> list[str]:
         urns = state.property_dependencies.get(key) or []
         wanted = TEMPLATES if key == "versions" else GROUPS
-        return [urn for urn in urns if urn.split("::", 3)[2].rpartition("$")[2] in wanted]
+        return [urn for urn in urns if _kind(urn) in wanted]
 
 
 def _usd(fleet: _Machines, cloud: str, region: str | None, prices: Prices) -> Money | None:

@@ -10,7 +10,7 @@ from ops.review.document import Step
 from ops.review.models import Finding
 
 ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
-_QUEUE = "aws:batch/jobQueue:JobQueue"
+QUEUE = "aws:batch/jobQueue:JobQueue"
 GROUPS = (
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
     "gcp:compute/instanceGroupManager:InstanceGroupManager",
@@ -53,7 +53,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
     for step in steps:
         if step.type == ENVIRONMENT:
             yield from _environment(step)
-        elif step.type == _QUEUE:
+        elif step.type == QUEUE:
             yield from _queue(step)
         elif step.type in GROUPS:
             yield from _group(step)

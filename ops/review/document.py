@@ -70,6 +70,14 @@ class Step(_Engine):
     diff_reasons: list[str] = []
     replace_reasons: list[str] = []
 
+    @field_validator("detailed_diff", "diff_reasons", "replace_reasons", mode="before")
+    @classmethod
+    def _own(cls, value: Any) -> Any:
+        """Without the Terraform bridge's own record of time-outs and schema versions."""
+        if isinstance(value, dict):
+            return {path: each for path, each in value.items() if not path.startswith("__meta")}
+        return [path for path in value if not path.startswith("__meta")] if isinstance(value, list) else value
+
     @property
     def type(self) -> str:
         """Such as `aws:s3/bucket:Bucket`."""

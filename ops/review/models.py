@@ -25,6 +25,7 @@ Kind = Literal[
     "access-widened",
     "network-opened",
     "unwatched",
+    "tags",
     "capacity",
     "spot",
     "policy",

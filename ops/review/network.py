@@ -21,6 +21,7 @@ _BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
 _FIREWALL = "gcp:compute/firewall:Firewall"
 _BUCKET = "gcp:storage/bucket:Bucket"
 _WORLD = frozenset({"0.0.0.0/0", "::/0"})
+_SOURCE_GROUPS = ("referencedSecurityGroupId", "sourceSecurityGroupId")
 _FLAGS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
 _GONE = ("delete", "discard")
 
@@ -28,15 +29,18 @@ _GONE = ("delete", "discard")
 def findings(steps: list[Step]) -> Iterator[Finding]:
     """Findings of the kind `network-opened`."""
     live = [step for step in steps if step.type.startswith(("aws:", "gcp:"))]
+    made = {step.urn for step in live if step.op == "create"}
     for step in live:
         if step.op == "same":
             continue
         if step.type in (_INGRESS, _RULE, _GROUP, _FIREWALL):
-            yield from _ways_in(step)
+            yield from _ways_in(step, made)
         elif step.type == _BLOCK:
             yield from _block(step)
         elif step.type == _BUCKET and step.op in ("update", "replace"):
             yield from _prevention(step)
+        elif step.type in TEMPLATES and step.op in ("update", "replace"):
+            yield from _moved(step)
         elif step.type == _EGRESS and step.op in ("create", "update", "replace"):
             yield from _way_out(step, live)
     yield from _egress(live)
@@ -104,7 +108,31 @@ def _modes(modes: set[str]) -> str:
     return " and ".join(sorted(modes)) or "closed"
 
 
-def _ways_in(step: Step) -> Iterator[Finding]:
+def _moved(step: Step) -> Iterator[Finding]:
+    """Machines on GCP that start in another network: other firewall rules, routes and neighbours apply."""
+    old, new = ([each.get(key) for each in objects(side.get("networkInterfaces")) for key in ("network", "subnetwork")]
+                for side in (step.old, step.new))  # fmt: skip
+    pairs = [(_place(was), _place(is_)) for was, is_ in zip(old, new, strict=False)]
+    moved = [f"{was or 'none'} to {is_ or 'none'}" for was, is_ in pairs if is_ not in (was, UNKNOWN)]
+    if moved:
+        title = "new machines start in another network: its firewall rules, routes and neighbours apply"
+        yield _finding(step, "high", title, *moved)
+
+
+def _place(value: Any) -> str:
+    """A network's name in any of its forms; the provider's answers begin with an address, programs do not."""
+    text = _text(value) if value else ""
+    return text.partition("/v1/")[2] or text
+
+
+def _own(step: Step, made: set[str]) -> bool:
+    """Whether this preview creates both a rule and the group that it lets in."""
+    sources = step.new_state.property_dependencies if step.new_state else {}
+    named = {key: sources.get(key) or [] for key in _SOURCE_GROUPS if is_unknown(step.new.get(key))}
+    return step.op == "create" and bool(named) and all(urns and {*urns} <= made for urns in named.values())
+
+
+def _ways_in(step: Step, made: set[str]) -> Iterator[Finding]:
     if step.op in _GONE:
         if step.type == _FIREWALL and step.old.get("denies"):
             yield _finding(step, "high", "a deny rule is deleted", *_sources(step.old))
@@ -114,7 +142,10 @@ def _ways_in(step: Step) -> Iterator[Finding]:
     if added:
         world = any(source in _WORLD for source, _ in added)
         title = "lets the whole internet in" if world else "opens a new way in"
-        yield _finding(step, "critical" if world else "high", title, *(f"{ports} from {s}" for s, ports in added))
+        severity: Severity = "critical" if world else "high"
+        if not world and _own(step, made) and all(source == UNKNOWN for source, _ in added):
+            title, severity = "lets in machines of this stack, which is new as well", "low"
+        yield _finding(step, severity, title, *(f"{ports} from {s}" for s, ports in added))
     if step.type == _FIREWALL and step.op == "update" and step.old.get("denies") and not step.new.get("denies"):
         yield _finding(step, "high", "a deny rule no longer denies", *_sources(step.old))
 

@@ -6,7 +6,7 @@ import datetime
 import json
 from collections.abc import Iterator
 
-from ops.review.document import Policy, Preview
+from ops.review.document import Policy, Preview, Step
 from ops.review.models import SEVERITIES, Finding, PolicyResult, Severity, Waiver
 from ops.review.values import clean
 from tidemill.figures import counted
@@ -24,16 +24,27 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
     elif stopped := sorted(step.name for step in preview.steps if step.op in ("delete", "replace") and step.stopped):
         # A preview on a base lifts protection to show the whole change.
         yield Finding("critical", "failed", "", "", "up would not run: it deletes what is protected", tuple(stopped))
+    standing = {step.urn for step in preview.steps if _stands(step)}
     for result, said in zip(policies, _sorted(preview), strict=True):
-        title = f"{result.rule}, {result.level}"
+        title, severity = f"{result.rule}, {result.level}", _severity(result)
+        if result.level not in _MANDATORY and said.urn in standing:
+            # The change is not the cause, and each review would say it again.
+            title, severity = f"{title}, as before", "low"
         lines = tuple(result.message.splitlines())
-        yield Finding(_severity(result), "policy", result.resource, said.urn or "", title, lines)
+        yield Finding(severity, "policy", result.resource, said.urn or "", title, lines)
     for waiver in waivers(preview, today):
         yield _waiver(waiver, today)
+    changed = {step.name for step in preview.steps if step.op != "same"}
     for name, properties in sorted(preview.overrides.items()):
         lines = tuple(f"{key}: {json.dumps(value, sort_keys=True)}" for key, value in sorted(properties.items()))
         title = f"tidemill:overrides sets {', '.join(sorted(properties))}"
-        yield Finding("medium", "override", name, "", title, lines)
+        yield Finding("medium" if name in changed or not preview.steps else "low", "override", name, "", title, lines)
+
+
+def _stands(step: Step) -> bool:
+    """Whether nothing of a resource changes, nor its protection; the stack itself stands for all of its resources."""
+    sides = {side.protect for side in (step.before, step.after) if side}
+    return step.op == "same" and len(sides) == 1 and step.type != "pulumi:pulumi:Stack"
 
 
 def removed(preview: Preview) -> Iterator[Finding]:

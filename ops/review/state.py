@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
+from ops.review import expiry
 from ops.review.diffs import at, parts, properties
 from ops.review.document import Step
 from ops.review.models import Finding
-from ops.review.values import is_unknown
+from ops.review.values import number
 from ops.told import remedy
 
 HOLDS = {
@@ -45,12 +44,9 @@ _KEPT = {
     "gcp:storage/bucket:Bucket": ("softDeletePolicy.retentionDurationSeconds",),
     "aws:kms/key:Key": ("deletionWindowInDays",),
 }
-# What deletes objects by age: any change is worth a look.
+# What deletes images by age or number: any change is worth a look.
 _EXPIRY = {
-    "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": "rules",
-    "aws:s3/bucketLifecycleConfigurationV2:BucketLifecycleConfigurationV2": "rules",
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": "policy",
-    "gcp:storage/bucket:Bucket": "lifecycleRules",
     "gcp:artifactregistry/repository:Repository": "cleanupPolicies",
 }
 _VERSIONING = {
@@ -58,6 +54,7 @@ _VERSIONING = {
     "gcp:storage/bucket:Bucket": ("versioning.enabled", True),
 }
 _BUCKETS = ("aws:s3/bucket:Bucket", "gcp:storage/bucket:Bucket")
+_BACKUP, _FILES = "aws:efs/backupPolicy:BackupPolicy", "aws:efs/fileSystem:FileSystem"
 # Flags that let a delete remove the contents too.
 _FORCE = ("forceDestroy", "forceDelete", "deleteContentsOnDestroy")
 
@@ -70,7 +67,9 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield from _unprotected(step)
         if step.op in ("update", "replace"):
             yield from _kept_shorter(step)
+            yield from expiry.findings(step)
         yield from _overwritten(step, steps)
+        yield from _backup(step, steps)
 
 
 def _lost(step: Step) -> Iterator[Finding]:
@@ -111,13 +110,13 @@ def _unprotected(step: Step) -> Iterator[Finding]:
 
 def _kept_shorter(step: Step) -> Iterator[Finding]:
     for path in _KEPT.get(step.type, ()):
-        old, new = (_number(at(side, parts(path))) for side in (step.old, step.new))
+        old, new = (number(at(side, parts(path))) for side in (step.old, step.new))
         if new is not None and (old is None or new < old):
             before = at(step.old, parts(path))
             title = f"shorter retention: {path} {'unlimited' if before in (None, '') else before} to "
             yield Finding("high", "state-expires", step.name, step.urn, f"{title}{at(step.new, parts(path))}")
-    expiry = _EXPIRY.get(step.type)
-    rules = [row for row in properties(step) if parts(row.path)[0] == expiry] if expiry else []
+    key = _EXPIRY.get(step.type)
+    rules = [row for row in properties(step) if parts(row.path)[0] == key] if key else []
     if rules:
         lines = tuple(f"{row.path}: {row.old or 'none'} to {row.new or 'none'}" for row in rules)
         yield Finding("medium", "state-expires", step.name, step.urn, "changes deletion by age", lines)
@@ -133,9 +132,11 @@ def _overwritten(step: Step, steps: list[Step]) -> Iterator[Finding]:
     yield Finding("high", "state-expires", step.name, step.urn, "no longer keeps overwritten objects")
 
 
-def _number(value: Any) -> float | None:
-    """A number of days, or of seconds as in `86400s`; None for no limit or an unknown value."""
-    if isinstance(value, bool) or value is None or is_unknown(value):
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(value))
-    return float(found[1]) if found else None
+def _backup(step: Step, steps: list[Step]) -> Iterator[Finding]:
+    """AWS Backup of a file system, which is a resource of its own."""
+    kept = ("backupPolicy", "status")
+    if step.type != _BACKUP or at(step.old, kept) != "ENABLED" or at(step.new, kept) == "ENABLED":
+        return
+    if step.op == "delete" and any(each.op == "delete" and each.type == _FILES for each in steps):
+        return  # The file system goes, which says more.
+    yield Finding("high", "state-expires", step.name, step.urn, "no longer backs up the file system")

@@ -69,6 +69,14 @@ def texts(value: Any) -> list[str]:
     return [UNKNOWN if is_unknown(each) else str(each) for each in found]
 
 
+def number(value: Any) -> float | None:
+    """A number of days, or of seconds as in `86400s`; None for no limit or an unknown value."""
+    if isinstance(value, bool) or value is None or is_unknown(value):
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(value))
+    return float(found[1]) if found else None
+
+
 def clean(value: Any, key: str = "") -> Any:
     """A value without secrets and with unknowns named; maps and lists keep their shape."""
     if is_unknown(value):

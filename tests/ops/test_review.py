@@ -63,7 +63,7 @@ def severities(name: str) -> set[tuple[str, str]]:
         ("replace-allowed", {("high", "jobs-interrupted"), ("high", "protection-lifted"), ("medium", "policy")}),
         ("other-machines", {("high", "jobs-interrupted"), ("medium", "spot")}),
         ("wider-access", {("high", "access-widened"), ("low", "access-widened")}),
-        ("kept-shorter", {("high", "state-expires"), ("medium", "state-expires")}),
+        ("kept-shorter", {("high", "state-expires")}),
         ("purge", {("critical", "protection-lifted"), ("high", "protection-lifted"), ("medium", "policy")}),
         ("queue-removed", {("critical", "failed"), ("high", "jobs-interrupted")}),
         ("way-in", {("critical", "failed"), ("critical", "network-opened"), ("critical", "policy")}),

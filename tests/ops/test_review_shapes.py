@@ -94,7 +94,8 @@ def test_a_rule_that_does_change_is_told_alone():
         )
     )
     (finding,) = found.findings
-    assert (finding.kind, finding.details) == ("state-expires", ("lifecycleRules[0].condition.age: 30 to 7",))
+    assert (finding.kind, finding.severity) == ("state-expires", "high")
+    assert finding.title == "deletes objects below jobs/ sooner: kept 7 days, was 30 days"
 
 
 def test_what_the_cloud_works_out_is_no_row():

@@ -1,0 +1,99 @@
+"""Rules that delete a bucket's objects by age: what goes sooner after a change, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ops.review.diffs import at
+from ops.review.document import Step
+from ops.review.models import Finding
+from ops.review.values import is_unknown, number, objects, texts
+
+_RULES = {
+    "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": "rules",
+    "aws:s3/bucketLifecycleConfigurationV2:BucketLifecycleConfigurationV2": "rules",
+    "gcp:storage/bucket:Bucket": "lifecycleRules",
+}
+
+
+class _Expiry(NamedTuple):
+    """What a rule deletes, whatever its place in the list."""
+
+    what: str
+    """In words."""
+    scope: str
+    """All its conditions but the age."""
+
+
+def findings(step: Step) -> Iterator[Finding]:
+    """Findings of the kind `state-expires` about objects that a bucket keeps for another time than before."""
+    key = _RULES.get(step.type)
+    if key is None or step.old.get(key) == step.new.get(key):
+        return
+    if is_unknown(step.new.get(key)):
+        yield Finding("medium", "state-expires", step.name, step.urn, "deletion by age is known only after up")
+        return
+    old, new = (_expiries(step.type, objects(side.get(key))) for side in (step.old, step.new))
+    for each in sorted({*old, *new}):
+        before, after = old.get(each), new.get(each)
+        if before == after:
+            continue
+        sooner = after is not None and (before is None or after < before)
+        title = f"deletes {each.what} {'sooner' if sooner else 'later'}: kept {_days(after)}, was {_days(before)}"
+        yield Finding("high" if sooner else "low", "state-expires", step.name, step.urn, title)
+
+
+def _days(days: float | None) -> str:
+    return "for ever" if days is None else f"{days:g} day" if days == 1 else f"{days:g} days"
+
+
+def _expiries(kind: str, rules: list[dict[str, Any]]) -> dict[_Expiry, float]:
+    """The age in days at which each rule deletes; the smallest where several rules delete the same."""
+    found: dict[_Expiry, float] = {}
+    for rule in rules:
+        for each, days in _s3(rule) if kind.startswith("aws:") else _gcs(rule):
+            known = number(days)
+            if known is not None:
+                found[each] = min(known, found.get(each, known))
+    return found
+
+
+def _s3(rule: dict[str, Any]) -> Iterator[tuple[_Expiry, Any]]:
+    if rule.get("status", "Enabled") != "Enabled":
+        return
+    place = rule.get("filter") or {}
+    place = place if isinstance(place, dict) else {"prefix": str(place)}
+    scope = json.dumps(place, sort_keys=True)
+    prefix = at(place, ("prefix",)) or at(place, ("and", "prefix"))
+    which = f"objects below {prefix}" if prefix else "objects"
+    yield _Expiry(which, scope), at(rule, ("expiration", "days"))
+    yield _Expiry(f"overwritten {which}", scope), at(rule, ("noncurrentVersionExpiration", "noncurrentDays"))
+    yield (
+        _Expiry(f"unfinished uploads of {which}", scope),
+        at(rule, ("abortIncompleteMultipartUpload", "daysAfterInitiation")),
+    )
+
+
+def _gcs(rule: dict[str, Any]) -> Iterator[tuple[_Expiry, Any]]:
+    kind, condition = at(rule, ("action", "type")), rule.get("condition") or {}
+    if not isinstance(condition, dict):
+        return
+    ages = {key: condition.get(key) for key in ("age", "daysSinceNoncurrentTime") if condition.get(key) is not None}
+    # The provider's answers have null and empty keys that a program leaves out.
+    others = {
+        key: value for key, value in condition.items() if key not in ages and value not in (None, "", [], 0, False)
+    }
+    for prefix in texts(others.pop("matchesPrefixes", None)) or [""]:
+        which = f"objects below {prefix}" if prefix else "objects"
+        if kind == "AbortIncompleteMultipartUpload":
+            which = f"unfinished uploads of {which}"
+        elif kind != "Delete":
+            continue
+        if "daysSinceNoncurrentTime" in ages or others.get("withState") == "ARCHIVED":
+            which = f"overwritten {which}"
+        scope = json.dumps([kind, others], sort_keys=True)
+        # All conditions of a rule must hold.
+        known = [found for each in ages.values() if (found := number(each)) is not None]
+        yield _Expiry(which, scope), max(known) if known else None if ages else 0

@@ -1,0 +1,94 @@
+"""Who is told, and who pays: alarms, budgets and dashboards that go, and tags that resources lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ops.review.compute import ENVIRONMENT, GROUPS
+from ops.review.diffs import at
+from ops.review.document import Step
+from ops.review.models import Finding, Severity
+from ops.review.values import is_unknown
+from tidemill.figures import counted
+
+_TELLS = {
+    "aws:cloudwatch/metricAlarm:MetricAlarm": "alarm",
+    "aws:cloudwatch/compositeAlarm:CompositeAlarm": "alarm",
+    "aws:cloudwatch/eventRule:EventRule": "rule",
+    "aws:sns/topic:Topic": "topic",
+    "aws:sns/topicSubscription:TopicSubscription": "subscription",
+    "gcp:monitoring/alertPolicy:AlertPolicy": "alert policy",
+    "gcp:monitoring/notificationChannel:NotificationChannel": "notification channel",
+}
+_BUDGETS = {"aws:budgets/budget:Budget": "budget", "gcp:billing/budget:Budget": "budget"}
+_SHOWS = {"aws:cloudwatch/dashboard:Dashboard": "dashboard", "gcp:monitoring/dashboard:Dashboard": "dashboard"}
+# A property of an alarm, its value while it tells somebody, and what another value means; None stands for any.
+_MUTED: tuple[tuple[str, Any, str], ...] = (
+    ("actionsEnabled", True, "its actions are off"),
+    ("alarmActions", None, "it tells nobody"),
+    ("enabled", True, "it is off"),
+    ("notificationChannels", None, "it tells nobody"),
+    ("state", "ENABLED", "it is off"),
+)
+_TAGS = ("tagsAll", "tags", "effectiveLabels", "labels")
+_OURS = ("tidemill:", "tidemill-")
+
+
+def findings(steps: list[Step]) -> Iterator[Finding]:
+    """Findings of the kinds `unwatched` and `tags`."""
+    yield from _gone(steps, _TELLS, "high", "alarms")
+    yield from _gone(steps, _BUDGETS, "high", "budget")
+    yield from _gone(steps, _SHOWS, "medium", "dashboard")
+    for step in steps:
+        if step.type in _TELLS and step.op in ("update", "replace"):
+            yield from _muted(step)
+    yield from _untagged(steps)
+
+
+def _gone(steps: list[Step], kinds: dict[str, str], severity: Severity, whole: str) -> Iterator[Finding]:
+    gone = [step for step in steps if step.op == "delete" and step.type in kinds]
+    if not gone:
+        return
+    names = tuple(f"{kinds[step.type]} {step.name}" for step in sorted(gone, key=lambda step: step.name))
+    if not any(step.after for step in steps if step.type in kinds):
+        title = f"nothing of the stack's {whole} is left: {counted(len(gone), 'resource')} go"
+        yield Finding(severity, "unwatched", "", "", title, names)
+        return
+    # With a queue go the alarms about it.
+    queue = any(step.op == "delete" and (step.type == ENVIRONMENT or step.type in GROUPS) for step in steps)
+    title = f"some of the stack's {whole} go: {counted(len(gone), 'resource')}"
+    yield Finding("low" if queue else "medium", "unwatched", "", "", title, names)
+
+
+def _muted(step: Step) -> Iterator[Finding]:
+    for key, wanted, means in _MUTED:
+        old, new = at(step.old, (key,)), at(step.new, (key,))
+        told = bool(old) if wanted is None else old in (wanted, None)
+        tells = bool(new) if wanted is None else new in (wanted, None)
+        if told and not tells and not is_unknown(new):
+            yield Finding("high", "unwatched", step.name, step.urn, f"no longer tells anybody: {means}")
+
+
+def _untagged(steps: list[Step]) -> Iterator[Finding]:
+    """Tags and labels that resources lose, such as the provider's default ones; values are not compared."""
+    lost: dict[str, list[Step]] = {}
+    for step in steps:
+        if step.op in ("update", "replace") and step.new_state:
+            for tag in sorted(_tags(step.old) - _tags(step.new)):
+                lost.setdefault(tag, []).append(step)
+    for tag, found in sorted(lost.items()):
+        severity: Severity = "high" if tag.startswith(_OURS) else "medium"
+        why = (
+            "CI's permissions, policies and commands find a stack's resources by it."
+            if severity == "high"
+            else "Bills and rules of your organization may read it."
+        )
+        names = tuple(sorted(step.name for step in found))
+        yield Finding(severity, "tags", "", "", f"{counted(len(found), 'resource')} lose the tag {tag}", (why, *names))
+
+
+def _tags(inputs: dict[str, Any]) -> set[str]:
+    return {tag for key in _TAGS if isinstance(inputs.get(key), dict) for tag in inputs[key]} - {
+        "goog-pulumi-provisioned"
+    }

@@ -1,0 +1,517 @@
+"""Edits of a team's and a platform team's day, each with the finding that a careful engineer expects.
+
+Edits that endanger data, access, money or guardrails must not be silent. Most previews are built from the steps that
+matter; the rest are recorded (tests/ops/previews). tests/engine/test_review.py runs one through the engine.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ops.review import guardrails
+from ops.review.build import build
+from ops.review.document import parse
+from ops.review.models import Finding
+from tests.ops.make_previews import TODAY, TablePrices, load
+from tests.ops.review_steps import statement, step, told, urn
+
+ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
+TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
+SCALER = "gcp:compute/regionAutoscaler:RegionAutoscaler"
+ALARM, TOPIC = "aws:cloudwatch/metricAlarm:MetricAlarm", "aws:sns/topic:Topic"
+ALERT = "gcp:monitoring/alertPolicy:AlertPolicy"
+BUCKET = "aws:s3/bucket:Bucket"
+LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+ACCOUNT = "123456789012"
+
+
+def recorded(name: str) -> list[Finding]:
+    """The findings of a recorded preview."""
+    return list(build([parse(load(name), name)], TODAY, TablePrices()).stacks[0].findings)
+
+
+def changed(kind: str, old: dict, new: dict, name: str = "it", **more: Any) -> dict:
+    """An update of the properties that differ."""
+    return step("update", kind, name, old=old, new=new, diff=dict.fromkeys({**old, **new}, "update"), **more)
+
+
+def gone(kind: str, name: str = "it", old: dict | None = None, *, protected: bool = False) -> dict:
+    return step("delete", kind, name, old=old or {}, protect=(protected, False))
+
+
+def replaced(kind: str, key: str, name: str = "it", *, protected: bool = False) -> dict:
+    return step(
+        "replace",
+        kind,
+        name,
+        old={key: "a"},
+        new={key: "b"},
+        diff={key: "update-replace"},
+        protect=(protected, protected),
+    )
+
+
+def expiring(days: int | None) -> dict:
+    rules = [{"id": "expire-jobs", "status": "Enabled", "filter": {"prefix": "jobs/"}, "expiration": {"days": days}}]
+    return {"rules": rules if days else []}
+
+
+def environment(name: str, market: str, cpus: int, kind: str = "c6i.2xlarge") -> dict:
+    return {"name": name, "computeResources": {"type": market, "maxVcpus": cpus, "instanceTypes": [kind]}}
+
+
+def rung(name: str) -> str:
+    return urn(ENVIRONMENT, name)
+
+
+def queue(*names: str) -> dict:
+    arns = [f"arn:aws:batch:us-west-2:{ACCOUNT}:compute-environment/{name}" for name in names]
+    return {"computeEnvironmentOrders": [{"order": n, "computeEnvironment": arn} for n, arn in enumerate(arns, 1)]}
+
+
+def on_demand_first() -> list[Finding]:
+    """A queue of Spot GPUs gets a large On-Demand rung before it; its ARN is not known yet."""
+    new = queue("it", "spot")
+    new["computeEnvironmentOrders"][0]["computeEnvironment"] = UNKNOWN
+    needs = {"computeEnvironmentOrders": sorted([rung("spot"), rung("on-demand")])}
+    return told(
+        step("same", ENVIRONMENT, "spot", old=environment("spot", "SPOT", 64), new=environment("spot", "SPOT", 64)),
+        step("create", ENVIRONMENT, "on-demand", new=environment("on-demand", "EC2", 2000)),
+        changed("aws:batch/jobQueue:JobQueue", queue("spot"), new, "queue", needs=needs),
+    )
+
+
+def trust(*principals: str) -> dict:
+    statements = [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": each}} for each in principals]
+    return {
+        "arn": f"arn:aws:iam::{ACCOUNT}:role/submitter",
+        "assumeRolePolicy": json.dumps({"Version": "2012-10-17", "Statement": statements}),
+    }
+
+
+def trusted(principal: str) -> list[Finding]:
+    before = f"arn:aws:iam::{ACCOUNT}:role/ann"
+    return told(changed("aws:iam/role:Role", trust(before), trust(before, principal), "submitter"))
+
+
+def machines(subnetwork: str) -> dict:
+    return {"networkInterfaces": [{"network": "projects/hub/global/networks/shared", "subnetwork": subnetwork}]}
+
+
+def guarded(path: str, old: str | None, new: str | None) -> list[Finding]:
+    """The findings about a file of the project."""
+    rule = "policy/rules/aws_s3_bucket_closed.py"
+    return list(guardrails.findings([path], lambda asked, before: (old if before else new) if asked == path
+                                    else "CRITICAL" if asked == rule else None))  # fmt: skip
+
+
+def removed(resources: int | None) -> list[Finding]:
+    document = {"version": 1, "stack": "tiny-dev", "cloud": "aws", "exit_code": 0, "removed": {"resources": resources}}
+    return list(build([parse(json.dumps(document), "tiny-dev")], TODAY).stacks[0].findings)
+
+
+def said(rule: str, level: str, severity: str, *steps: dict, on: str = "it", kind: str = BUCKET) -> list[Finding]:
+    """The findings where the policy pack reports a violation."""
+    told_of = {
+        "rule": rule,
+        "level": level,
+        "severity": severity,
+        "urn": urn(kind, on),
+        "message": "The rule.\nBroken.",
+    }
+    return told(*steps, policies=[told_of], exit_code=int(level == "mandatory"))
+
+
+def tagged(count: int, *tags: str) -> dict:
+    tags_all = dict.fromkeys(tags, "x")
+    return {"tags": {}, "tagsAll": tags_all, "bucket": f"b{count}"}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit, the review's findings, and (severity, kind, words of the title) of one that must be among them."""
+
+    name: str
+    findings: Callable[[], list[Finding]]
+    severity: str
+    kind: str
+    says: str = ""
+
+
+EDITS = (
+    Edit("a queue is removed", lambda: recorded("queue-removed"), "critical", "failed", "up would not run"),
+    Edit(
+        "a queue is renamed: its jobs end", lambda: recorded("queue-removed"), "high", "jobs-interrupted", "job queue"
+    ),
+    Edit(
+        "scratch grows, other families",
+        lambda: recorded("other-machines"),
+        "high",
+        "jobs-interrupted",
+        "infrastructure",
+    ),
+    Edit(
+        "max_cpus 256 to 64",
+        lambda: told(changed(ENVIRONMENT, environment("it", "SPOT", 256), environment("it", "SPOT", 64))),
+        "low",
+        "capacity",
+        "may start 64 vCPUs, was 256",
+    ),
+    Edit(
+        "logs 90 to 14 days",
+        lambda: told(changed("aws:cloudwatch/logGroup:LogGroup", {"retentionInDays": 90}, {"retentionInDays": 14})),
+        "high",
+        "state-expires",
+        "shorter retention",
+    ),
+    Edit(
+        "expire_jobs 30 days to 1",
+        lambda: told(changed(LIFECYCLE, expiring(30), expiring(1))),
+        "high",
+        "state-expires",
+        "deletes objects below jobs/ sooner: kept 1 day, was 30 days",
+    ),
+    Edit(
+        "expire_jobs set for the first time",
+        lambda: told(changed(LIFECYCLE, expiring(None), expiring(30))),
+        "high",
+        "state-expires",
+        "kept 30 days, was for ever",
+    ),
+    Edit(
+        "expire_jobs no longer set",
+        lambda: told(changed(LIFECYCLE, expiring(30), expiring(None))),
+        "low",
+        "state-expires",
+        "later: kept for ever",
+    ),
+    Edit(
+        "the budget is removed (prod: also a mandatory policy)",
+        lambda: told(gone("aws:budgets/budget:Budget")),
+        "high",
+        "unwatched",
+        "budget is left",
+    ),
+    Edit(
+        "the budget on GCP is removed", lambda: told(gone("gcp:billing/budget:Budget")), "high", "unwatched", "budget"
+    ),
+    Edit(
+        "all alarms are removed",
+        lambda: told(gone(ALARM, "stalled"), gone(ALARM, "blocked"), gone(TOPIC, "topic")),
+        "high",
+        "unwatched",
+        "nothing of the stack's alarms is left: 3 resources go",
+    ),
+    Edit("all alert policies on GCP are removed", lambda: told(gone(ALERT, "silent")), "high", "unwatched", "left"),
+    Edit(
+        "one alarm of two is removed",
+        lambda: told(gone(ALARM, "a"), step("same", ALARM, "b", old={}, new={})),
+        "medium",
+        "unwatched",
+        "some",
+    ),
+    Edit(
+        "a queue goes with its alarms",
+        lambda: told(gone(ALARM, "a"), gone(ENVIRONMENT, "e"), step("same", ALARM, "b", old={}, new={})),
+        "low",
+        "unwatched",
+        "some",
+    ),
+    Edit(
+        "an alarm is muted",
+        lambda: told(changed(ALARM, {"alarmActions": ["t"]}, {"alarmActions": []})),
+        "high",
+        "unwatched",
+        "tells nobody",
+    ),
+    Edit(
+        "an alert policy is switched off",
+        lambda: told(changed(ALERT, {"enabled": True}, {"enabled": False})),
+        "high",
+        "unwatched",
+        "it is off",
+    ),
+    Edit(
+        "the dashboard is removed",
+        lambda: told(gone("aws:cloudwatch/dashboard:Dashboard")),
+        "medium",
+        "unwatched",
+        "dashboard",
+    ),
+    Edit(
+        "EFS backup off",
+        lambda: told(gone("aws:efs/backupPolicy:BackupPolicy", old={"backupPolicy": {"status": "ENABLED"}})),
+        "high",
+        "state-expires",
+        "no longer backs up",
+    ),
+    Edit(
+        "EFS backup disabled by an override",
+        lambda: told(
+            changed(
+                "aws:efs/backupPolicy:BackupPolicy",
+                {"backupPolicy": {"status": "ENABLED"}},
+                {"backupPolicy": {"status": "DISABLED"}},
+            )
+        ),
+        "high",
+        "state-expires",
+        "no longer backs up",
+    ),
+    Edit(
+        "aws:defaultTags removed",
+        lambda: told(*(changed(BUCKET, tagged(n, "cost-center"), tagged(n), f"b{n}") for n in range(64))),
+        "medium",
+        "tags",
+        "64 resources lose the tag cost-center",
+    ),
+    Edit(
+        "the stack's own tag removed",
+        lambda: told(changed(BUCKET, tagged(1, "tidemill:environment"), tagged(1))),
+        "high",
+        "tags",
+        "tidemill:environment",
+    ),
+    Edit(
+        "labels on GCP removed",
+        lambda: told(changed("gcp:storage/bucket:Bucket", {"effectiveLabels": {"cost": "1"}}, {"effectiveLabels": {}})),
+        "medium",
+        "tags",
+        "lose the tag cost",
+    ),
+    Edit(
+        "a file system is removed",
+        lambda: told(gone("aws:efs/fileSystem:FileSystem", protected=True)),
+        "critical",
+        "state-lost",
+        "every file",
+    ),
+    Edit(
+        "another CIDR",
+        lambda: told(replaced("aws:ec2/vpc:Vpc", "cidrBlock")),
+        "high",
+        "jobs-interrupted",
+        "up fails half-way",
+    ),
+    Edit("egress nat to public", lambda: recorded("egress-opened"), "high", "network-opened", "public addresses"),
+    Edit(
+        "another region", lambda: told(replaced(BUCKET, "region", protected=True)), "critical", "state-lost", "replaces"
+    ),
+    Edit(
+        "another environment",
+        lambda: told(replaced("aws:ecr/repository:Repository", "name", protected=True)),
+        "critical",
+        "state-lost",
+        "image",
+    ),
+    Edit(
+        "a submitter is the account's root",
+        lambda: trusted(f"arn:aws:iam::{ACCOUNT}:root"),
+        "high",
+        "access-widened",
+        "trust policy",
+    ),
+    Edit(
+        "a submitter of another account",
+        lambda: trusted("arn:aws:iam::999999999999:role/x"),
+        "high",
+        "access-widened",
+        "another account",
+    ),
+    Edit(
+        "data.write of another bucket",
+        lambda: told(
+            changed(
+                "aws:iam/rolePolicy:RolePolicy",
+                {"policy": statement(Action="s3:PutObject", Resource="arn:aws:s3:::a/*")},
+                {"policy": statement(Action="s3:PutObject", Resource=["arn:aws:s3:::a/*", "arn:aws:s3:::finance/*"])},
+            )
+        ),
+        "high",
+        "access-widened",
+        "adds 1 permission",
+    ),
+    Edit(
+        "IMDSv1 by an override",
+        lambda: said("aws-ec2-launch-template-imdsv2", "mandatory", "high", changed(BUCKET, {"a": 1}, {"a": 2})),
+        "high",
+        "policy",
+        "imdsv2",
+    ),
+    Edit(
+        "privileged by an override",
+        lambda: said("aws-batch-job-definition-privileged", "mandatory", "critical"),
+        "critical",
+        "policy",
+        "privileged",
+    ),
+    Edit("SSH from everywhere", lambda: recorded("way-in"), "critical", "network-opened", "whole internet"),
+    Edit("a bucket opened, and a waiver for it", lambda: recorded("waived"), "medium", "waiver", "waived"),
+    Edit(
+        "the public access block of a bucket goes",
+        lambda: told(gone("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock")),
+        "critical",
+        "network-opened",
+        "public access block",
+    ),
+    Edit("allow: [purge]", lambda: recorded("purge"), "critical", "protection-lifted", "no longer protected"),
+    Edit(
+        "force_destroy in a component's code",
+        lambda: told(changed(BUCKET, {}, {"forceDestroy": True})),
+        "critical",
+        "protection-lifted",
+        "forceDestroy",
+    ),
+    Edit(
+        "a rule disabled in an environment",
+        lambda: guarded("policy/environments/dev.json", "{}", '{"aws-s3-bucket-closed": "disabled"}'),
+        "critical",
+        "guardrail",
+        "less strict",
+    ),
+    Edit(
+        "the cap on money raised",
+        lambda: guarded(
+            "policy/environments/dev.json",
+            '{"a-money-cap": {"maxUsdPerHour": 200}}',
+            '{"a-money-cap": {"maxUsdPerHour": 1000000}}',
+        ),
+        "high",
+        "guardrail",
+        "less strict",
+    ),
+    Edit("the deploying workflow", lambda: guarded(".github/workflows/deploy.yml", "a", "b"), "high", "guardrail"),
+    Edit("CI's permissions", lambda: guarded("components/aws/ci_policies.py", "a", "b"), "high", "guardrail"),
+    Edit(
+        "a stack file is deleted or renamed", lambda: removed(51), "critical", "stack-removed", "its 51 resources stay"
+    ),
+    Edit("the same, seen without a login", lambda: removed(None), "critical", "stack-removed", "its resources stay"),
+    Edit("On-Demand first, 2000 vCPUs", on_demand_first, "high", "capacity", "On-Demand machines first"),
+    Edit(
+        "a KMS key on GCP is dropped",
+        lambda: told(gone("gcp:kms/cryptoKey:CryptoKey", protected=True)),
+        "critical",
+        "state-lost",
+        "encrypted",
+    ),
+    Edit(
+        "an On-Demand rung on GCP is dropped",
+        lambda: told(gone(GROUP, protected=True)),
+        "critical",
+        "failed",
+        "protected",
+    ),
+    Edit(
+        "an autoscaler on GCP may scale in",
+        lambda: told(
+            changed(SCALER, {"autoscalingPolicy": {"mode": "ONLY_SCALE_OUT"}}, {"autoscalingPolicy": {"mode": "ON"}})
+        ),
+        "high",
+        "jobs-interrupted",
+        "scale in",
+    ),
+    Edit(
+        "another subnetwork of a shared VPC",
+        lambda: told(
+            step(
+                "replace",
+                TEMPLATE,
+                old=machines("a"),
+                new=machines("b"),
+                diff={"networkInterfaces[0].subnetwork": "update-replace"},
+            )
+        ),
+        "high",
+        "network-opened",
+        "another network",
+    ),
+    Edit(
+        "allUsers on a bucket",
+        lambda: told(
+            step(
+                "create",
+                "gcp:storage/bucketIAMMember:BucketIAMMember",
+                new={"role": "roles/storage.objectViewer", "member": "allUsers", "bucket": "b"},
+            )
+        ),
+        "critical",
+        "access-widened",
+        "binding",
+    ),
+    Edit(
+        "an advisory of before this change",
+        lambda: said("aws-batch-job-queue-spot-first", "advisory", "medium", step("same", BUCKET, old={}, new={})),
+        "low",
+        "policy",
+        "as before",
+    ),
+    Edit(
+        "an advisory of this change",
+        lambda: said("aws-batch-job-queue-spot-first", "advisory", "medium", changed(BUCKET, {"a": 1}, {"a": 2})),
+        "medium",
+        "policy",
+        "spot-first",
+    ),
+    Edit(
+        "a first deployment with a file system",
+        lambda: told(
+            step("create", "aws:ec2/securityGroup:SecurityGroup", "g", new={}),
+            step(
+                "create",
+                RULE,
+                new={"referencedSecurityGroupId": UNKNOWN, "fromPort": 2049, "toPort": 2049},
+                needs={"referencedSecurityGroupId": [urn("aws:ec2/securityGroup:SecurityGroup", "g")]},
+            ),
+        ),
+        "low",
+        "network-opened",
+        "this stack",
+    ),
+)
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
+def test_an_edit_has_the_finding_that_a_careful_engineer_expects(edit):
+    found = edit.findings()
+    wanted = [(each.severity, each.kind) for each in found if edit.says in each.title]
+    assert (edit.severity, edit.kind) in wanted, [(each.severity, each.kind, each.title) for each in found]
+
+
+QUIET = {
+    "nothing": lambda: recorded("no-change"),
+    "a lifecycle rule moves": lambda: told(
+        changed(LIFECYCLE, {"rules": [*expiring(30)["rules"], {"id": "x", "status": "Disabled"}]}, expiring(30))
+    ),
+    "a tag is added": lambda: told(changed(BUCKET, tagged(1), tagged(1, "cost-center"))),
+    "the provider's own record": lambda: told(changed(TEMPLATE, machines("a"), {**machines("a"), "__meta": "x"})),
+    "a backup goes with its file system": lambda: [
+        each
+        for each in told(
+            gone("aws:efs/backupPolicy:BackupPolicy", "b", {"backupPolicy": {"status": "ENABLED"}}),
+            gone("aws:efs/fileSystem:FileSystem", "f"),
+        )
+        if "back" in each.title
+    ],
+    "an alarm's threshold": lambda: told(
+        changed(ALARM, {"threshold": 1, "alarmActions": ["t"]}, {"threshold": 2, "alarmActions": ["t"]})
+    ),
+    "the form of a network's name": lambda: told(
+        changed(TEMPLATE, machines("https://www.googleapis.com/compute/v1/projects/p/x"), machines("projects/p/x"))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_endangers_nothing_is_silent(name):
+    assert QUIET[name]() == []
+
+
+def test_a_large_fleet_says_what_it_may_cost():
+    (found,) = [each for each in on_demand_first() if "On-Demand" in each.title]
+    assert found.details == ("At most $250.00 per hour with all its machines.",)
