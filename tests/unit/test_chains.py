@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome, uris
 from tests.unit.test_ledger_stateful import OneLease
+from tidemill.cli.wait import facts
 from tidemill.client import Job, Pipeline, Status, deliveries, handover
 from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
 from tidemill.job import JobSpec
@@ -192,6 +193,7 @@ def test_a_cancelled_job_ends_those_after_it(made):
     assert status.state == "cancelled"
     assert f"{first.id} is cancelled" in said(status)
     assert f"tidemill resume {first.id}" in said(status)
+    assert status.continued_by() == f"tidemill resume {second.id}"
     with pytest.raises(CallerError) as refused:
         second.resume()
     assert f"tidemill resume {first.id}" in refused.value.fix
@@ -231,38 +233,90 @@ def test_a_job_that_has_expired_never_lets_another_begin(made, monkeypatch):
         return there(ledger)
 
     monkeypatch.setattr(Ledger, "listing", listing)
-    assert f"{first.id} is not in the store any more" in said(second.status())
+    status = second.status()
+    why = f"{first.id} is not in the store any more, and this job runs after it. Submit it again."
+    assert said(status) == f"stopped: {why}"
+    # No command brings back what it waits for.
+    assert (status.state, status.final, status.continued_by()) == ("cancelled", True, None)
+    assert "continue" not in status.facts() | facts(status, second.summary(status), second.output)
+    with pytest.raises(CallerError) as refused:
+        second.resume()
+    assert str(refused.value) == (
+        f"{second.id} runs after {first.id}, and {first.id} is not in the store any more. Submit it again without that."
+    )
+
+
+AN_ID = "a job's id, <name>-<8 hex digits>, or its name. Give the id that `tidemill submit` printed."
+RETRY = "`tidemill retry FIRST --failed` first, or leave it out."
+NO_JOB = "in memory:///jobs. Check the name with `tidemill jobs`, or give --pipeline."
+BEFORE = {
+    "nothing": lambda p, c: None,
+    "cancelled": lambda p, c: submit(p, "first").cancel(),
+    "failed": lambda p, c: c.start(p, submit(p, "first").id, fail_items=[0]),
+    "runs": lambda p, c: submit(p, "first"),
+    "itself": lambda p, c: submit(p, "second"),
+    "many": lambda p, c: [submit(p, f"j{n}") for n in range(21)],
+}
 
 
 @pytest.mark.parametrize(
-    ("prepare", "more", "what", "words"),
+    ("before", "more", "what", "said"),
     [
-        (lambda p, c: None, {"after": ["nothing"]}, "job", "no job 'nothing'"),
-        (lambda p, c: submit(p, "first").cancel(), {"after": ["first"]}, "after", "is cancelled"),
+        ("nothing", {"after": ["none"]}, "after", f"after is 'none': There is no job 'none' {NO_JOB}"),
         (
-            lambda p, c: c.start(p, submit(p, "first").id, fail_items=[0]),
+            "nothing",
+            {"after_success": [""]},
+            "after_success",
+            f"after_success is '': job is ''; it must be {AN_ID}",
+        ),
+        (
+            "cancelled",
+            {"after": ["first"]},
+            "after",
+            "after is 'first', and FIRST is cancelled. `tidemill resume FIRST` first, or leave it out.",
+        ),
+        (
+            "failed",
             {"after_success": ["first"]},
             "after_success",
-            "1 of the 4 items",
+            f"after_success is 'first', and 1 of the 4 items of FIRST failed. {RETRY}",
         ),
-        (lambda p, c: submit(p, "second"), {"after": ["second"]}, "after", "another job"),
-        (lambda p, c: submit(p, "first"), {"after": "first"}, "after", "a list"),
         (
-            lambda p, c: [submit(p, f"j{n}") for n in range(21)],
+            "itself",
+            {"after": ["second"]},
+            "after",
+            "after is 'second'; it must be another job. Give the id of an earlier job of this name.",
+        ),
+        (
+            "runs",
+            {"after": "first"},
+            "after",
+            "after is 'first'; it must be a list of ids or names of jobs. Write ['first'].",
+        ),
+        (
+            "many",
             {"after": [f"j{n}" for n in range(21)]},
             "after",
-            "at most 20",
+            "after names 21 jobs; it must be at most 20. Let a job in between wait for some of them.",
+        ),
+        (
+            "many",
+            {"after": [f"j{n}" for n in range(20)], "after_success": ["j20"]},
+            "after",
+            "after names 21 jobs; it must be at most 20. Let a job in between wait for some of them.",
         ),
     ],
 )
-def test_what_can_never_start_is_refused_at_once(made, prepare, more, what, words):
+def test_what_can_never_start_is_refused_at_once(made, before, more, what, said):
     pipeline, cloud = made
-    prepare(pipeline, cloud)
-    before = len(cloud.arrays)
-    with pytest.raises(CallerError, match=words) as refused:
+    BEFORE[before](pipeline, cloud)
+    arrays = len(cloud.arrays)
+    with pytest.raises(CallerError) as refused:
         submit(pipeline, "second", items=6, **more)
     assert refused.value.what == what
-    assert len(cloud.arrays) == before
+    first = next((row.job for row in pipeline.jobs() if row.job.startswith("first-")), "")
+    assert str(refused.value) == said.replace("FIRST", first)
+    assert len(cloud.arrays) == arrays
 
 
 def test_some_failures_of_a_running_job_refuse_after_success(made):

@@ -9,7 +9,7 @@ from tidemill.client.handover import enqueue
 from tidemill.client.journal import find_spec
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, StoreDeniedError
-from tidemill.job import After, JobSpec
+from tidemill.job import MAX_AFTER, After, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.ledger.gate import Gate, begin, begun_at, look
 from tidemill.ledger.rounds import round_of
@@ -28,11 +28,17 @@ def resolve_after(site: Site, after: Sequence[str], success: Sequence[str], name
         CallerError: There is no such job, or the new job could never begin.
     """
     found: dict[str, After] = {}
+    if (many := len(after) + len(success)) > MAX_AFTER:
+        fix = "Let a job in between wait for some of them."
+        raise CallerError(f"after names {many} jobs; it must be at most {MAX_AFTER}.", fix, what="after")
     for key, jobs in (("after", after), ("after_success", success)):
         for job in jobs:
             if job == name:
                 raise CallerError.about(key, job, "another job", "Give the id of an earlier job of this name.")
-            id_ = find_spec(site.store, job).job
+            try:
+                id_ = find_spec(site.store, job).job
+            except CallerError as error:
+                raise CallerError(f"{key} is {job!r}: {error.problem}", error.fix, what=key, value=job) from None
             found[id_] = After(job=id_, success=key == "after_success")
             check_after(site, key, job, found[id_])
     return list(found.values())

@@ -20,7 +20,7 @@ from tidemill.client.status import Chunks, State, Status, items_a_second
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
-from tidemill.ledger.gate import Gate, Waits
+from tidemill.ledger.gate import Gate, Waits, never_begins
 
 BY_ITS_USER = "cancelled by its user"
 
@@ -145,6 +145,7 @@ class Observation:
             fleet_errors=fleet_words(self.site, self.spec.queue) if self.fleet and not self.site.local else [],
             note=self.note(),
             waits_for=self.waits_for,
+            final=self.state == "cancelled" and never_begins(self.site.store, self.spec),
             run_command=self.site.run_command(self.spec.job) if self.state == "lost" else None,
             again=self.listing.again,
             spent=spent_of(self.ledger, self.spec, self.listing.rounds),

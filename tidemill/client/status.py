@@ -61,6 +61,7 @@ class Status:
         waits_for: Jobs that must be complete before its first item runs, while they are not.
         saved: How much of the state of its items is saved; None without state, and where it was not asked for.
         again: Items that run again and keep their outcome until there is a new one; None where none do.
+        final: Whether no command lets it go on: it is cancelled, and a job that it waits for is gone.
         told: Whether those who asked for it were told of its end; None while it has not ended, and where no one asked.
         explained: Why it does not progress, when nothing was committed for five minutes; see `Job.explain`.
     """
@@ -88,6 +89,7 @@ class Status:
     saved: Saved | None = None
     explained: Reason | None = None
     told: str | None = None
+    final: bool = False
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -122,6 +124,8 @@ class Status:
     def continued_by(self, where: str = "") -> str | None:
         """What to type so that a job goes on that was cancelled, or that no local run works on. `where` names its
         pipeline if that is needed."""
+        if self.final:
+            return None
         if self.state != "cancelled":
             return self.run_command
         command = f"tidemill resume {self.job}{where}"

@@ -102,6 +102,12 @@ def begun_at(store: Store, spec: JobSpec) -> datetime | None:
         return datetime.fromisoformat(json.loads(data)["at"])
 
 
+def never_begins(store: Store, spec: JobSpec) -> bool:
+    """Whether a job that has not begun never will, because nothing brings back what it waits for."""
+    never = None if begun_at(store, spec) is not None else look(store, spec.after).never
+    return never is not None and not never.fix
+
+
 def begin(store: Store, job: str, by: str) -> bool:
     """Note that a job runs from now on. False when another participant had noted it before.
 
