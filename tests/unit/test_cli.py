@@ -198,6 +198,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "saved",
         "explained",
         "told",
+        "final",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)
