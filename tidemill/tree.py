@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -146,7 +146,7 @@ def fetch_tree(
         folder: Where to; it is created.
         threads: Files side by side.
         stop: Called often, from several threads; true ends the transfer with `InterruptedError`.
-        room: Bytes that the folder may take; None for any number.
+        room: Bytes that may come into the folder; None for any number. A file of the same size takes no more.
         fetched: Told of each file that is complete, with the bytes that came from the store; from several threads.
 
     Raises:
@@ -156,8 +156,8 @@ def fetch_tree(
     """
     with decoding("a tree"):
         check_paths(file.path for file in tree.files)
-    if room is not None and tree.size > room:
-        raise no_room(tree.size, room)
+    if room is not None and (coming := sum(file.size for file in tree.files if not _fits(file, folder))) > room:
+        raise no_room(coming, room)
     folder.mkdir(parents=True, exist_ok=True)
     top = folder.resolve()
 
@@ -209,6 +209,15 @@ def _fetch(store: Store, file: TreeFile, target: Path, top: Path, stop: Callable
     return came
 
 
+def _fits(file: TreeFile, folder: Path) -> bool:
+    """Whether something of a file's size is in its place."""
+    try:
+        status = os.lstat(folder / file.path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size == file.size
+
+
 def is_there(file: TreeFile, target: Path, stop: Callable[[], bool] = lambda: False) -> bool:
     """Whether a plain file has the content that a tree says."""
     try:
@@ -245,13 +254,6 @@ def _complete(store: Store, file: TreeFile, part: Path, stop: Callable[[], bool]
         f"{store.uri_of(file.object)} does not hold what was stored of {shown(file.path)}: its "
         f"{'size' if came != file.size else 'SHA-256'} differs."
     )
-
-
-def sweep_parts(folder: Path) -> None:
-    """Remove what interrupted transfers have left in a folder."""
-    with suppress(OSError):
-        for path in folder.glob(f"{PART}*"):
-            path.unlink(missing_ok=True)
 
 
 # ---- into the store --------------------------------------------------------------------------------------------

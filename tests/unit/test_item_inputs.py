@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidemill.job import Item, build_spec
+from tidemill.removal import clear, remove
 from tidemill.store import Stores
 from tidemill.worker.item_inputs import ItemInputs
-from tidemill.worker.scratch import Scratch, clear, empty_folder, remove
+from tidemill.worker.scratch import Scratch, empty_folder
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
 from tidemill.worker.task import Task

@@ -68,14 +68,14 @@ class Attempt:
         self.claim = self.snapshots.claim(name, round_, "", self.recent[0] if self.recent else None)
         self.saver = Saver(self.snapshots, folder)
 
-    def restore(self) -> Snapshot | None:
+    def restore(self, room: Callable[[], int | None] = lambda: None) -> Snapshot | None:
         found = restore(
             self.snapshots.store,
             choose([self.claim, *self.recent]),
             self.folder,
             kept=self.saver.kept,
             stop=lambda: False,
-            room=None,
+            room=room,
             note=lambda text: None,
         )
         self.saver.restored(found)
@@ -321,6 +321,13 @@ class TestChoice:
     def test_two_quick_failures_choose_the_one_before(self, failures, first):
         newer = [snapshot(4 + n, "failure", 3) for n in range(failures)]
         assert choose([*newer[::-1], snapshot(3), snapshot(2)])[0].origin == first
+
+    def test_failures_of_another_round_do_not_count(self):
+        """Before a retry, people correct what was wrong."""
+        failures = [snapshot(6, "failure", 2, 1), snapshot(5, "failure", 3, 1), snapshot(4, "failure", 3, 1)]
+        found = [*failures, snapshot(3), snapshot(2)]
+        assert choose(found)[0].origin == 2
+        assert choose([snapshot(7, "claim", 2, 2), *found])[0].origin == 3
 
     def test_the_only_snapshot_is_never_given_up(self):
         assert [one.origin for one in choose([snapshot(3, "failure", 1), snapshot(2, "failure", 1), snapshot(1)])] == [
@@ -618,6 +625,147 @@ class TestSettle:
         assert Settle(1, 0.0).seconds == 0.25
 
 
+def everything(folder: Path) -> set[str]:
+    """Every file, folder and whatever else there is."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+LEFT: dict[str, Callable[[Path], object]] = {
+    "a folder without its files": lambda folder: (folder / "checkpoint-2").mkdir(),
+    "folders in it": lambda folder: (folder / "checkpoint-2/a/b").mkdir(parents=True),
+    "half a checkpoint": lambda folder: written(folder, "checkpoint-2/model"),
+    "a folder where a file was": lambda folder: ((folder / "last").unlink(), written(folder, "last/part")),
+    "a file where a folder was": lambda folder: (shutil.rmtree(folder / "sub"), written(folder, "sub")),
+    "a link where a folder was": lambda folder: (shutil.rmtree(folder / "sub"), (folder / "sub").symlink_to("/")),
+    "a link where a file was": lambda folder: ((folder / "last").unlink(), (folder / "last").symlink_to("sub/x")),
+    "a mark": lambda folder: (folder / ".commit").touch(),
+    "a mark that is a folder": lambda folder: (folder / ".commit/x").mkdir(parents=True),
+    "a FIFO": lambda folder: os.mkfifo(folder / "pipe"),
+    "what nobody may write": lambda folder: (written(folder, "shut/x"), (folder / "shut").chmod(0o500)),
+    "nothing": shutil.rmtree,
+    "a file in its place": lambda folder: (shutil.rmtree(folder), folder.write_bytes(b"1")),
+    "a link in its place": lambda folder: (folder.rename(folder.with_name("x")), folder.symlink_to("x")),
+    "part of a transfer": lambda folder: written(folder, ".tidemill-part-1"),
+}
+
+
+class TestRestore:
+    """A restore leaves exactly what the snapshot holds."""
+
+    @pytest.mark.parametrize("what", LEFT)
+    @pytest.mark.parametrize("known", [True, False], ids=["the same worker", "another worker"])
+    def test_nothing_of_a_failed_attempt_stays(self, store, folder, what, known):
+        attempt = Attempt(store, folder, "a")
+        written(folder, "sub/x")
+        attempt.save(last=b"2")
+        LEFT[what](folder)
+        again = attempt if known else Attempt(store, folder, "b")
+        again.recent = again.snapshots.recent()
+        again.restore()
+        assert everything(folder) == {"last", "sub", "sub/x"}
+        assert content(folder) == {"last": b"2", "sub/x": b"1"}
+        assert not folder.is_symlink()
+
+    def test_without_a_snapshot_nothing_stays(self, store, folder):
+        attempt = Attempt(store, folder, "a")
+        written(folder, "checkpoint-1/model")
+        attempt.restore()
+        assert everything(folder) == set()
+
+    def test_what_is_there_needs_no_room(self, store, folder):
+        """State of 60 on a volume of 100, and a failed attempt has left more."""
+        attempt = Attempt(store, folder, "a")
+        attempt.save(model=b"1" * 60)
+        written(folder, "rest", b"2" * 40)
+
+        def room() -> int:
+            return 100 - sum(len(data) for data in content(folder).values())
+
+        for changed in (b"1" * 60, b"3" * 10):
+            written(folder, "model", changed)
+            attempt.recent = attempt.snapshots.recent()
+            attempt.restore(room)
+            assert content(folder) == {"model": b"1" * 60}
+
+    def test_what_cannot_be_removed_is_named(self, store, folder, monkeypatch):
+        attempt = Attempt(store, folder, "a")
+        attempt.restore()
+        written(folder, "sub/theirs")
+        monkeypatch.setattr(sys.modules[restore.__module__], "remove", lambda path: None)
+        line = r"^'sub' in the state folder cannot be removed: it is another user's$"
+        with pytest.raises(StateError, match=line):
+            attempt.restore()
+
+
+def a_socket(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(os.path.relpath(folder / "odd"))
+
+
+def too_deep(folder: Path) -> None:
+    """Folders in folders, until no path is long enough."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 255, dir_fd=here)
+        deeper = os.open("d" * 255, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+
+
+def replaced(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to("moved")
+
+
+ODD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a FIFO": (
+        lambda folder: os.mkfifo(folder / "odd"),
+        "'odd' in the state folder is a FIFO, neither a file nor a folder",
+    ),
+    "a socket": (a_socket, "'odd' in the state folder is a socket, neither a file nor a folder"),
+    "a link outside": (
+        lambda folder: (folder / "odd").symlink_to(folder.parent),
+        "'odd' in the state folder is a link that leads outside it",
+    ),
+    "a link to nowhere": (
+        lambda folder: (folder / "odd").symlink_to("/nowhere"),
+        "'odd' in the state folder is a link that leads outside it",
+    ),
+    "a link to a folder": (
+        lambda folder: ((folder / "sub").mkdir(), (folder / "odd").symlink_to("sub")),
+        "'odd' in the state folder is a link to a folder",
+    ),
+    "a link to itself": (
+        lambda folder: (folder / "odd").symlink_to("odd"),
+        "'odd' in the state folder cannot be read: Too many levels of symbolic links",
+    ),
+    "a name with a line": (
+        lambda folder: os.mkfifo(folder / "a\nb"),
+        "'a\\nb' in the state folder is a FIFO, neither a file nor a folder",
+    ),
+    "a mark that is a folder": (
+        lambda folder: (folder / ".commit").mkdir(),
+        "'.commit' in the state folder is a folder, not a file: make it with `touch`",
+    ),
+    "a mark that is a FIFO": (
+        lambda folder: os.mkfifo(folder / ".commit"),
+        "'.commit' in the state folder is a FIFO, not a file: make it with `touch`",
+    ),
+    "a mark that is a link": (
+        lambda folder: (folder / ".commit").symlink_to("model"),
+        "'.commit' in the state folder is a link, not a file: make it with `touch`",
+    ),
+    "folders too deep": (too_deep, f"'{'d' * 76}... in the state folder cannot be read: File name too long"),
+    "no folder": (shutil.rmtree, "the state folder is gone: the program removed or moved it"),
+    "a file in its place": (
+        lambda folder: (shutil.rmtree(folder), folder.write_bytes(b"1")),
+        "the state folder is gone: the program removed or moved it",
+    ),
+    "a link in its place": (replaced, "the state folder is a link: the program has replaced it"),
+}
+
+
 class TestScan:
     def test_files_links_and_folders(self, folder):
         (folder / "sub").mkdir()
@@ -635,21 +783,42 @@ class TestScan:
         assert content(second.folder) == content(folder)
         assert len(content(folder)) == 3
 
-    @pytest.mark.parametrize("kind", ["a FIFO", "a socket", "outside", "nowhere", "to a folder", "is gone"])
-    def test_what_cannot_be_kept_is_named(self, folder, kind, tmp_path):
-        odd = folder / "odd"
-        if kind == "a FIFO":
-            os.mkfifo(odd)
-        elif kind == "a socket":
-            with socket.socket(socket.AF_UNIX) as bound:
-                bound.bind(os.path.relpath(odd))
-        elif kind == "is gone":
-            folder.rmdir()
-        else:
-            (folder / "sub").mkdir()
-            odd.symlink_to({"outside": tmp_path, "nowhere": "/nowhere", "to a folder": "sub"}[kind])
-        with pytest.raises(StateError, match="outside" if kind == "nowhere" else kind):
+    @pytest.mark.parametrize("odd", ODD)
+    def test_what_cannot_be_kept_is_named(self, store, folder, odd, tmp_path):
+        """Nothing of it is in the way of the next attempt."""
+        attempt = Attempt(store, folder, "a")
+        attempt.save(model=b"1")
+        make, line = ODD[odd]
+        make(folder)
+        with pytest.raises(StateError) as error:
             scan(folder)
+        assert str(error.value).splitlines()[0] == line
+        attempt.recent = attempt.snapshots.recent()
+        attempt.restore()
+        assert everything(folder) == {"model"}
+
+    def test_a_folder_that_cannot_be_read_is_named(self, folder, monkeypatch):
+        monkeypatch.setattr(os, "scandir", Mock(side_effect=PermissionError(errno.EACCES, "Permission denied")))
+        with pytest.raises(StateError, match=r"^the state folder cannot be read: Permission denied$"):
+            scan(folder)
+
+    def test_a_mark_that_cannot_be_removed_is_named(self, folder, monkeypatch):
+        watched = WatchedState(folder, 60, 50)
+        (folder / ".commit").touch()
+        watched.look(due=False)
+        monkeypatch.setattr(Path, "unlink", Mock(side_effect=PermissionError(errno.EACCES, "Permission denied")))
+        with pytest.raises(StateError, match=r"^'\.commit' in the state folder cannot be removed: Permission denied$"):
+            watched.taken()
+        watched.close()
+
+    def test_a_file_larger_than_any_disk_is_refused_by_its_size(self, folder):
+        with (folder / "sparse").open("wb") as file:
+            file.truncate(2**43)
+        watched = WatchedState(folder, 60, 50)
+        line = r"^the state folder holds 8192.0 GiB, and its limit is 50 GiB \(--state-gib\)$"
+        with pytest.raises(StateError, match=line):
+            watched.look(due=False)
+        watched.close()
 
     def test_more_files_than_a_snapshot_lists_are_refused(self, folder, monkeypatch):
         monkeypatch.setattr(sys.modules[scan.__module__], "MAX_FILES", 2)

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from tests.mutants import (
+    state_all_failures_count,
+    state_by_index,
+    state_folders_stay,
     state_mark_alone,
     state_mirror,
     state_no_fence,
     state_no_guard,
+    state_reads_past_claims,
     state_restored_is_new,
+    state_room_for_all,
     state_short_grace,
     state_single_scan,
 )
 from tests.unit.test_state import Expiring
+from tidemill import tree
 from tidemill.errors import DamagedError
-from tidemill.job import StateSettings
-from tidemill.state import Saver, Snapshots, SupersededError, WatchedState, scan
+from tidemill.job import Item, StateSettings
+from tidemill.manifest import write_frames
+from tidemill.state import Saver, Snapshots, SupersededError, WatchedState, restore, scan
 from tidemill.state.mark import Mark
 from tidemill.store import Store
 from tidemill.worker import item_state
@@ -47,7 +57,13 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> None:
         (Saver, "_taken"),
         (Saver, "restored"),
         (Snapshots, "_settle"),
+        (Snapshots, "check"),
+        (ItemState, "prepare"),
         (item_state, "without_progress"),
+        (item_state, "choose"),
+        (item_state, "pair"),
+        (sys.modules[restore.__module__], "_leave"),
+        (tree, "_fits"),
     ):
         monkeypatch.setattr(owner, name, vars(owner)[name])
 
@@ -57,10 +73,26 @@ def store() -> Store:
     return Store.open("memory://")
 
 
-def attempt(store: Store, folder: Path, name: str, stop: Stop | None = None) -> ItemState:
-    settings = StateSettings(snapshot_seconds=1)
-    stop = stop or Stop()
-    return ItemState(store, settings, (JOB, 0, name, 0, ""), folder, room=lambda: 2**30, stop=stop, labels={})
+def attempt(
+    store: Store,
+    folder: Path,
+    name: str,
+    stop: Stop | None = None,
+    *,
+    round_: int = 0,
+    room: Callable[[], int] = lambda: 2**30,
+    like: Item | None = None,
+    **settings: Any,
+) -> ItemState:
+    said = StateSettings(snapshot_seconds=1, **settings)
+    stop, index = stop or Stop(), like.index if like else 0
+    return ItemState(store, said, (JOB, index, name, round_, ""), folder, room=room, stop=stop, labels={}, like=like)
+
+
+def save(state: ItemState, **files: bytes) -> None:
+    for name, data in files.items():
+        (state.folder / name).write_bytes(data)
+    state._saver.save(scan(state.folder), lambda: False)
 
 
 def newest(store: Store) -> dict[str, bytes]:
@@ -137,6 +169,108 @@ def test_a_file_that_never_changes_outlives_short_attempts(tmp_path, patch_time,
             world.pass_days(1)
             day += 1
     assert (day < 40) == lost
+
+
+@pytest.mark.parametrize(
+    ("mutant", "left"), [(None, ["checkpoint-1"]), (state_folders_stay, ["checkpoint-1", "checkpoint-2"])]
+)
+def test_a_program_that_died_in_a_checkpoint_finds_the_one_before(store, tmp_path, mutant, left):
+    """As its next attempt does that takes the newest folder by its name."""
+    if mutant:
+        mutant.apply()
+    state = attempt(store, tmp_path / "state", "a")
+    state.prepare()
+    for number in (1, 2):
+        (state.folder / f"checkpoint-{number}").mkdir()
+        (state.folder / f"checkpoint-{number}/model").write_bytes(b"1")
+        if number == 1:
+            save(state)
+    state.prepare()
+    assert sorted(path.name for path in state.folder.iterdir()) == left
+
+
+@pytest.mark.parametrize(("mutant", "fails"), [(None, False), (state_room_for_all, True)])
+def test_a_second_attempt_on_a_machine_needs_no_more_room(store, tmp_path, mutant, fails):
+    """Its state is more than half of the volume."""
+    if mutant:
+        mutant.apply()
+    folder = tmp_path / "state"
+    state = attempt(store, folder, "a", room=lambda: 100 - sum(one.size for one in scan(folder).values()))
+    state.prepare()
+    save(state, model=b"1" * 60)
+    with pytest.raises(ItemError, match="60 B needed, 40 B free") if fails else nullcontext():
+        state.prepare()
+
+
+@pytest.mark.parametrize(("mutant", "ended"), [(None, "a"), (state_reads_past_claims, "b")])
+def test_of_two_attempts_the_older_one_ends(store, tmp_path, mutant, ended):
+    """Its program has failed while its machine stood still, and it tries the item again."""
+    if mutant:
+        mutant.apply()
+    older = attempt(store, tmp_path / "a", "a")
+    older.prepare()
+    save(older, model=b"1")
+    newer = attempt(store, tmp_path / "b", "b")
+    newer.prepare()
+    found = set[str]()
+    for name, state in (("a", older), ("b", newer)):
+        try:
+            if name == "a":
+                state.prepare()
+            save(state, model=name.encode())
+        except SupersededError:
+            found.add(name)
+    assert found == {ended}
+
+
+@pytest.mark.parametrize(("mutant", "begins"), [(None, b"3"), (state_all_failures_count, b"2")])
+def test_corrected_code_begins_with_the_newest_snapshot(store, tmp_path, mutant, begins):
+    """Three attempts of a mistaken one have failed at once."""
+    if mutant:
+        mutant.apply()
+    state = attempt(store, tmp_path / "a", "a")
+    state.prepare()
+    for data in (b"1", b"2", b"3"):
+        save(state, model=data)
+    wrong = attempt(store, tmp_path / "b", "b", round_=1)
+    tried: list[bytes] = []
+    for _ in range(3):
+        wrong.prepare()
+        tried.append((wrong.folder / "model").read_bytes())
+        wrong.begin()
+        wrong.end(by_itself=True, succeeded=False)
+    assert tried == [b"3", b"3", b"2"]
+    wrong.close()
+    right = attempt(store, tmp_path / "c", "c", round_=2)
+    right.prepare()
+    assert (right.folder / "model").read_bytes() == begins
+
+
+@pytest.mark.parametrize(("mutant", "begin"), [(None, "abc"), (state_by_index, "cba")])
+def test_items_begin_with_the_state_of_the_same_items(store, tmp_path, mutant, begin):
+    """The list of the second job has another order."""
+    if mutant:
+        mutant.apply()
+    first = "first-00000000"
+    lines = [json.dumps({"uri": uri, "meta": {"hours": 1}}).encode() for uri in "cba"]
+    write_frames(store, first, [(line, 1) for line in lines])
+    for index, uri in enumerate("cba"):
+        snapshots = Snapshots(store, first, index)
+        snapshots.claim("x", 0, "", None)
+        saver = Saver(snapshots, tmp_path / uri)
+        (tmp_path / uri).mkdir()
+        (tmp_path / uri / "of").write_text(uri)
+        saver.save(scan(tmp_path / uri), lambda: False)
+    found = ""
+    for index, uri in enumerate("abc"):
+        like = Item(index, uri, {"hours": 1})
+        state = attempt(store, tmp_path / f"of-{uri}", uri, like=like, from_job=first)
+        state.prepare()
+        found += (state.folder / "of").read_text()
+    assert found == begin
+    if not mutant:
+        with pytest.raises(ItemError, match=r"^'a' is not one of the items of first-00000000$"):
+            attempt(store, tmp_path / "d", "d", like=Item(3, "a"), from_job=first).prepare()
 
 
 class Passing(threading.Event):

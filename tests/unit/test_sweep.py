@@ -17,6 +17,8 @@ from tidemill.job import Item, JobSpec
 from tidemill.ledger.documents import UnreadableError
 from tidemill.manifest import read_chunk
 from tidemill.placeholders import fill, meta_values
+from tidemill.state import Snapshots
+from tidemill.tree import Tree, TreeFile
 from tidemill.worker import sagemaker
 
 PROGRAM = ["python3", "train.py", "--lr", "{lr}", "{print $1}", "{output}"]
@@ -192,6 +194,26 @@ def test_state_to_begin_with_must_be_there():
         with pytest.raises(CallerError) as raised:
             target.train(["p"], queue="cpu", state={"from_job": job.id})
         assert raised.value.what == "state.from_job"
+
+
+def test_items_are_paired_by_what_they_are():
+    """The other job must have each of them, in any order."""
+    target, _ = pipeline(max_spec=SPEC_VERSION)
+    sent = {"queue": "cpu", "state": True}
+    first = target.train(["p"], {"lr": ["1e-3", "3e-4"]}, name="first", **sent)
+    snapshots = Snapshots(target.store, first.id, 0)
+    snapshots.claim("a", 0, "", None)
+    snapshots.commit(Tree((TreeFile("x", 1, None, "o"),)))
+    begin = {**sent, "state": {"from_job": first.id}}
+    assert target.train(["p"], {"lr": ["3e-4", "1e-3"]}, name="again", **begin).spec.items_total == 2
+    with pytest.raises(CallerError) as raised:
+        target.train(["p"], {"lr": ["1e-3", "1e-4"]}, name="other", **begin)
+    assert str(raised.value).splitlines()[0] == (
+        f"state.from_job is {first.id!r}, and 1 item of 2 is not in it with the same metadata, such as 'lr=1e-4'. "
+        "Give items of that job, in any order, or name one of them for all: "
+        f"state={{'from_job': {first.id!r}, 'from_item': 0}}."
+    )
+    assert target.train(["p"], {"lr": ["1e-5"]}, name="third", queue="cpu", state=begin["state"] | {"from_item": 0})
 
 
 def test_train_without_state_and_of_a_function(stack, capsys):

@@ -12,7 +12,7 @@ import pytest
 
 from tidemill.errors import DamagedError, StoreMissingError
 from tidemill.store import Store
-from tidemill.tree import PART, Tree, TreeFile, fetch_tree, store_file, sweep_parts
+from tidemill.tree import PART, Tree, TreeFile, fetch_tree, store_file
 
 
 @pytest.fixture
@@ -82,9 +82,6 @@ def test_what_an_interrupted_fetch_left_need_not_be_right(store, tmp_path):
     part.write_bytes(b"x" * 1000)
     fetch_tree(store, tree, out)
     assert content(out) == {"large": LARGE}
-    part.write_bytes(b"left")
-    sweep_parts(out)
-    assert content(out) == {"large": LARGE}
 
 
 @pytest.mark.parametrize("data", [b"other", b"longer than it was", b""])
@@ -131,7 +128,17 @@ def test_a_link_in_the_folder_does_not_lead_out_of_it(store, tmp_path):
 
 def test_a_tree_that_does_not_fit_is_not_begun(store, tmp_path):
     tree = stored(store, tmp_path / "in", FILES)
-    with pytest.raises(OSError, match="MiB are needed") as error:
+    with pytest.raises(OSError, match=r"MiB needed, .* free") as error:
         fetch_tree(store, tree, tmp_path / "out", room=tree.size - 1)
     assert error.value.errno == errno.ENOSPC
     assert not (tmp_path / "out").exists()
+
+
+def test_room_is_for_what_has_to_come(store, tmp_path):
+    tree = stored(store, tmp_path / "in", FILES)
+    fetch_tree(store, tree, tmp_path / "out")
+    assert fetch_tree(store, tree, tmp_path / "out", room=0) == 0
+    (tmp_path / "out/a").unlink()
+    with pytest.raises(OSError, match="1 B needed, 0 B free"):
+        fetch_tree(store, tree, tmp_path / "out", room=0)
+    assert fetch_tree(store, tree, tmp_path / "out", room=1) == 1

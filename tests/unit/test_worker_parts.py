@@ -251,7 +251,7 @@ def test_the_scratch_is_looked_at_before_a_fetch(tmp_path, monkeypatch):
     staging = Staging(Stores(), scratch)
     assert staging.fetch(str(source), scratch.folder / "a", Stop(), "").result().read_bytes() == source.read_bytes()
     monkeypatch.setattr(Scratch, "free_bytes", lambda _: SPARE_BYTES + 2**20)
-    with pytest.raises(ItemError, match="3 MiB are needed, 1 MiB are free") as caught:
+    with pytest.raises(ItemError, match="3 MiB needed, 1 MiB free") as caught:
         staging.fetch(str(source), scratch.folder / "b", Stop(), "").result()
     assert (caught.value.reason, caught.value.final) == ("scratch", False)
     assert list((scratch.folder / "b").iterdir()) == []

@@ -16,11 +16,12 @@ from tests.worker.containers import alive, end_process, until
 from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
 from tests.worker.test_pubsub import gce as gce  # noqa: PLC0414
 from tidemill.descriptor import WorkerExit
+from tidemill.removal import remove
 from tidemill.store import Store, Stores
 from tidemill.store import store as store_module
 from tidemill.worker import outputs
 from tidemill.worker.faults import ItemError
-from tidemill.worker.scratch import Scratch, remove
+from tidemill.worker.scratch import Scratch
 from tidemill.worker.staging import Staging
 from tidemill.worker.supervisor import Limits, timed_out
 
@@ -333,7 +334,8 @@ def test_links_cannot_multiply_files_without_bound(staging, tmp_path, monkeypatc
 AS_A_USER = """
 import os, sys, pathlib
 from tidemill.store import Stores
-from tidemill.worker.scratch import Scratch, remove
+from tidemill.removal import remove
+from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging
 here = pathlib.Path(sys.argv[1])

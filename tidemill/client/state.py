@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidemill.client.journal import find_spec
+from tidemill.client.spool import Spool
 from tidemill.descriptor import Queue
-from tidemill.errors import CallerError
-from tidemill.figures import duration
+from tidemill.errors import CallerError, shown
+from tidemill.figures import counted, duration
 from tidemill.job import LONGEST_STATELESS_SECONDS, JobSpec, StateSettings
+from tidemill.manifest import ManifestIndex, read_items
 from tidemill.store import Store
 
 ITEM_SECONDS = 3600.0
@@ -54,6 +56,29 @@ def with_origin(store: Store, settings: dict[str, Any] | None) -> dict[str, Any]
         allowed = f"a job with saved state, and item {item or 0} of {spec.job} has none"
         raise CallerError.about(what, name, allowed, "It has saved none yet, or it has expired.")
     return settings | {"from_job": spec.job, "from_item": item}
+
+
+def check_paired(store: Store, settings: StateSettings | None, spool: Spool) -> None:
+    """Refuse items that are to begin with the state of the same items of another job, and are not among them.
+
+    Raises:
+        CallerError: Some of them are not.
+    """
+    if settings is None or settings.from_job is None or settings.from_item is not None:
+        return
+    from tidemill.state.pair import key_of
+
+    index = ManifestIndex.load(store, settings.from_job)
+    theirs = {key_of(item) for item in read_items(store, settings.from_job, index)}
+    strange = [item.uri for item in spool.items() if key_of(item) not in theirs]
+    if strange:
+        which = f"{counted(len(strange), 'item')} of {spool.count} {'is' if len(strange) == 1 else 'are'} not in it"
+        raise CallerError(
+            f"state.from_job is {settings.from_job!r}, and {which} with the same metadata, such as {shown(strange[0])}.",
+            "Give items of that job, in any order, or name one of them for all: "
+            f"state={{'from_job': {settings.from_job!r}, 'from_item': 0}}.",
+            what="state.from_job",
+        )
 
 
 def timeout_of(seconds: float | None, state: Mapping[str, Any] | None) -> float:

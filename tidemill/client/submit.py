@@ -29,7 +29,7 @@ from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, is_here, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
-from tidemill.client.state import CHUNK_SECONDS, check_state, check_timeout, long_on_spot
+from tidemill.client.state import CHUNK_SECONDS, check_paired, check_state, check_timeout, long_on_spot
 from tidemill.client.upload.inputs import check_names
 from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.client.upload.session import Amount
@@ -157,6 +157,7 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     checked = check(site, asked, log)
     check_store(site.store)
     spool, draft = _upload(site, asked, checked, log)
+    check_paired(site.store, draft.state, spool)
     if checked.order:
         spool.reorder(checked.order)
     job, known = find_job(site, draft, spool.digest, asked.chunk_size, named=asked.name is not None, force=asked.force)

@@ -18,17 +18,20 @@ FAST_FAILURES = 2
 def choose(newest_first: Iterable[Snapshot]) -> list[Snapshot]:
     """Snapshots to try, in this order: one for each set of files.
 
-    The newest comes first, unless programs have failed twice within a minute of a restore from it: then it comes after
-    the one before.
+    The newest comes first, unless programs of this round have failed twice within a minute of a restore from it: then
+    it comes after the one before. Before another round people correct what was wrong, which may not have been the
+    snapshot.
     """
     failures: Counter[int] = Counter()
     distinct: dict[int, Snapshot] = {}
+    now: tuple[int, str] | None = None
     for snapshot in newest_first:
-        failures[snapshot.origin] += snapshot.kind == "failure"
+        round_ = snapshot.round, snapshot.run
+        now = now or round_
+        failures[snapshot.origin] += snapshot.kind == "failure" and round_ == now
         if snapshot.origin:
             distinct.setdefault(snapshot.origin, snapshot)
-    good = [snapshot for origin, snapshot in distinct.items() if failures[origin] < FAST_FAILURES]
-    return [*good, *(snapshot for snapshot in distinct.values() if snapshot not in good)]
+    return sorted(distinct.values(), key=lambda one: (failures[one.origin] < FAST_FAILURES, one.origin), reverse=True)
 
 
 def without_progress(newest_first: Iterable[Snapshot], round_: int, run: str) -> Sequence[Snapshot]:

@@ -106,7 +106,8 @@ class Mark:
             if at > made + (TICK_NS if path == "" else 0):
                 self.newer = path or "."
                 return False
-            tie = tie or (path != "" and at == made)
+            # The kernel tells what happens in the folder itself from the start.
+            tie = tie or (at >= made and (path != "" or self._events is None))
         if order == "written":
             self.newer = "."
             return False

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from tidemill.errors import DamagedError, StoreMissingError
-from tidemill.state.scan import COMMIT, Scan, scan
+from tidemill.errors import DamagedError, StoreMissingError, shown
+from tidemill.removal import remove
+from tidemill.state.scan import Scan, StateError, folders_of, scan
 from tidemill.state.snapshots import Snapshot
 from tidemill.store import Store
-from tidemill.tree import fetch_tree, sweep_parts
+from tidemill.tree import fetch_tree
 
 
 def restore(
@@ -20,7 +21,7 @@ def restore(
     *,
     kept: Callable[[Snapshot, Scan], set[str]],
     stop: Callable[[], bool],
-    room: int | None,
+    room: Callable[[], int | None],
     note: Callable[[str], None],
 ) -> Snapshot | None:
     """Make a folder hold the first of some snapshots whose files verify; returns that one, None without any.
@@ -28,34 +29,45 @@ def restore(
     Args:
         store: Where the snapshots are.
         candidates: In the order in which they are tried.
-        folder: The state folder; other files in it are removed.
+        folder: The state folder; whatever else is in it is removed.
         kept: Says which files of the folder, as scanned, are those of a snapshot already.
         stop: True ends it with `InterruptedError`.
-        room: Bytes that may be fetched.
+        room: Asked how many bytes may be fetched, once what is to go has gone.
         note: Told why a snapshot was passed over.
 
     Raises:
         DamagedError: None of them can be restored.
+        StateError: Something in the folder cannot be removed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     problem: Exception | None = None
     for snapshot in candidates:
         try:
-            there = scan(folder)
-            _clear(folder, there.keys() - kept(snapshot, there))
-            fetch_tree(store, snapshot.tree, folder, stop=stop, room=room)
+            _leave(folder, lambda there, of=snapshot: kept(of, there))
+            fetch_tree(store, snapshot.tree, folder, stop=stop, room=room())
             return snapshot
         except (DamagedError, StoreMissingError) as error:
             problem = problem or error
             note(f"snapshot {snapshot.origin} cannot be restored: {error}")
     if problem is not None:
         raise DamagedError(f"None of the snapshots of the item can be restored: {problem}")
-    _clear(folder, scan(folder))
+    _leave(folder, lambda there: ())
     return None
 
 
-def _clear(folder: Path, paths: Iterable[str]) -> None:
-    sweep_parts(folder)
-    (folder / COMMIT).unlink(missing_ok=True)
-    for path in paths:
-        os.unlink(folder / path)
+def _leave(folder: Path, kept: Callable[[Scan], Collection[str]]) -> None:
+    """Leave nothing in a folder but some of its files, and the folders that they are in. A program may have left
+    anything there, or in its place."""
+    if folder.is_symlink() or not folder.is_dir():
+        remove(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = kept(scan(folder, strict=False))
+    folders = folders_of(paths)
+    for place in sorted(folders):
+        with os.scandir(folder / place) as entries:
+            for entry in list(entries):
+                name = f"{place}/{entry.name}".lstrip("/")
+                if name in paths or name in folders:
+                    continue
+                remove(Path(entry.path))
+                if os.path.lexists(entry.path):
+                    raise StateError(f"{shown(name)} in the state folder cannot be removed: it is another user's")

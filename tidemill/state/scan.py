@@ -49,8 +49,12 @@ Scan = dict[str, Seen]
 """By path in the folder: its files."""
 
 
-def scan(folder: Path) -> Scan:
+def scan(folder: Path, *, strict: bool = True) -> Scan:
     """Every file of a state folder. A link is followed to a file of the same folder, so that a copy of it is kept.
+
+    Args:
+        folder: The state folder.
+        strict: Whether what cannot be kept is an error; otherwise it is passed over.
 
     Raises:
         StateError: The folder is gone, or something in it cannot be kept.
@@ -59,17 +63,24 @@ def scan(folder: Path) -> Scan:
     root = os.path.realpath(top)
     found: Scan = {}
     waiting = [""]
+    if os.path.islink(top):
+        raise StateError("the state folder is a link: the program has replaced it")
     while waiting:
         prefix = waiting.pop()
         try:
             with os.scandir(f"{top}/{prefix}") as entries:
                 for entry in entries:
-                    _look(entry, prefix, root, found, waiting)
+                    try:
+                        _look(entry, prefix, root, found, waiting)
+                    except StateError:
+                        if strict:
+                            raise
         except (FileNotFoundError, NotADirectoryError):
             if not prefix:
                 raise StateError("the state folder is gone: the program removed or moved it") from None
-        except PermissionError as error:
-            raise StateError(f"{shown(prefix)} in the state folder cannot be read: {error.strerror}") from None
+        except OSError as error:
+            if strict:
+                raise _unreadable(prefix, error) from None
     return found
 
 
@@ -91,11 +102,18 @@ def _look(entry: os.DirEntry[str], prefix: str, root: str, found: Scan, waiting:
     except FileNotFoundError:
         # It went while we looked: the next scan differs.
         return
+    except OSError as error:
+        raise _unreadable(name, error) from None
     if not stat.S_ISREG(status.st_mode):
         raise StateError(f"{shown(name)} in the state folder is {_kind(status)}, neither a file nor a folder")
     found[name] = seen(status)
     if len(found) > MAX_FILES:
         raise StateError(f"the state folder holds more than {MAX_FILES} files; pack them, for example with tar")
+
+
+def _unreadable(path: str, error: OSError) -> StateError:
+    what = f"{shown(path)} in the state folder" if path else "the state folder"
+    return StateError(f"{what} cannot be read: {error.strerror}")
 
 
 def _check_link(entry: os.DirEntry[str], name: str, root: str) -> None:

@@ -84,7 +84,8 @@ class Snapshots:
     def __init__(self, store: Store, job: str, item: int) -> None:
         self.store, self.job, self.item = store, job, item
         self._last = 0
-        """The newest number that we know."""
+        """The newest number that we know; once the item is claimed, the newest of our own."""
+        self._claimed = False
         self.attempt = ""
         self._fields: dict[str, Any] = {}
 
@@ -107,7 +108,8 @@ class Snapshots:
         folder = layout.snapshots(self.job, self.item)
         with decoding(self.store.uri_of(folder)):
             numbers = sorted((layout.seq_of(name) for name in self.store.list(folder)), reverse=True)
-        self._last = max(numbers[:1], default=0)
+        if not self._claimed:
+            self._last = max(numbers[:1], default=0)
         for seq in numbers:
             with suppress(DamagedError):
                 if (found := self._find(seq)) is not None:
@@ -138,9 +140,12 @@ class Snapshots:
             tree, origin = (known.tree, known.origin) if known else (Tree(()), 0)
             claim = self._new("claim", tree, origin)
             try:
-                return self._create(claim)
+                claim = self._create(claim)
             except SupersededError:
                 known = self.newest()
+            else:
+                self._claimed = True
+                return claim
 
     def commit(self, tree: Tree, **fields: Any) -> Snapshot:
         """Make these files the item's state.
@@ -157,8 +162,7 @@ class Snapshots:
 
     def check(self) -> None:
         """Ask whether a later attempt has begun; `SupersededError` if so."""
-        found = self._find(self._last + 1)
-        if found is not None:
+        while (found := self._find(self._last + 1)) is not None:
             self._settle(found)
 
     def _new(self, kind: Kind, tree: Tree, origin: int, **fields: Any) -> Snapshot:

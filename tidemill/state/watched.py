@@ -121,7 +121,9 @@ class WatchedState:
     def _stands(self, mark: Seen, there: Scan, now: float) -> bool:
         if self._marked != (mark, there):
             self._marked, self._marked_at = (mark, there), now
-        rested = now - self._marked_at >= SETTLE_SECONDS and not open_files(self._folder)
+        rests = now - self._marked_at
+        # Some programs keep a file open all the time.
+        rested = rests >= SETTLE_SECONDS and (rests >= 5 * SETTLE_SECONDS or not open_files(self._folder))
         return self.mark.stands(mark, there, rested=rested)
 
     def _scanned(self) -> Scan:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tidemill.figures import file_size
+
 STREAM_BYTES = 8 * 1024 * 1024
 BLOCK_BYTES = 256 * 1024
 """Of one of many transfers at the same time."""
@@ -21,7 +23,7 @@ MAX_PARTS = 10_000
 
 def no_room(size: int, room: int) -> OSError:
     """The error of a full disk, before it is full."""
-    return OSError(errno.ENOSPC, f"{size / 2**20:.0f} MiB are needed, {max(0, room) / 2**20:.0f} MiB are free")
+    return OSError(errno.ENOSPC, f"{file_size(size)} needed, {file_size(max(0, room))} free")
 
 
 def open_plain(path: Path | str) -> BinaryIO:

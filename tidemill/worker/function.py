@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidemill.ledger import Outcome
+from tidemill.removal import remove
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.programs import Programs
 from tidemill.worker.run_item import limits_of, measure_gpus, pause_before
-from tidemill.worker.scratch import remove
 from tidemill.worker.shim_process import POLL_SECONDS, Answer, ShimProcess
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging
@@ -36,6 +36,8 @@ Done = Callable[[Outcome], None]
 class _Try(NamedTuple):
     task: Task
     attempt: int
+    reason: str | None = None
+    """Why the attempt before has failed."""
 
 
 class FunctionRunner:
@@ -63,7 +65,7 @@ class FunctionRunner:
             batch, waiting = list(waiting), deque()
             failed, left = self._serve(batch, slot, done)
             waiting.extend(left)
-            later += [(time.monotonic() + pause_before(one.attempt), one) for one in failed]
+            later += [(time.monotonic() + pause_before(one.attempt, one.reason), one) for one in failed]
             if not self._stop.raised:
                 slot.current = None
 
@@ -323,7 +325,7 @@ class _Serving:
 
     def _retry_or_record(self, one: _Try, outcome: Outcome) -> None:
         if one.attempt < one.task.spec.attempts and not self._stop.raised:
-            self.failed.append(_Try(one.task, one.attempt + 1))
+            self.failed.append(_Try(one.task, one.attempt + 1, outcome.reason))
         else:
             self._done(outcome)
 

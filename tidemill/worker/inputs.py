@@ -18,11 +18,11 @@ from urllib.parse import unquote
 
 from tidemill.errors import CallerError, DamagedError, StoreDeniedError, StoreMissingError
 from tidemill.inputs import Source, read_source
+from tidemill.removal import remove
 from tidemill.store import Store, Stores
 from tidemill.tree import fetch_tree
 from tidemill.worker.machine_folder import MachineFolder, NotReadyError, StoppedError
 from tidemill.worker.output import log
-from tidemill.worker.scratch import remove
 from tidemill.worker.staging import SPARE_BYTES, file_name
 from tidemill.worker.stop import Stop
 

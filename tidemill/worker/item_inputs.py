@@ -8,7 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from tidemill.worker.scratch import Scratch, clear
+from tidemill.removal import clear
+from tidemill.worker.scratch import Scratch
 from tidemill.worker.staging import Staging
 from tidemill.worker.task import Task
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.errors import DamagedError, StoreError, shown
-from tidemill.job import StateSettings
+from tidemill.job import Item, StateSettings
 from tidemill.state import (
     NO_PROGRESS,
     Saver,
@@ -35,6 +35,7 @@ from tidemill.state import (
     without_progress,
 )
 from tidemill.state.choose import no_progress_words
+from tidemill.state.pair import pair
 from tidemill.state.save import ChangedError
 from tidemill.store import Store
 from tidemill.worker.faults import ItemError, item_step
@@ -65,6 +66,7 @@ class ItemState:
         room: How many bytes may be brought here.
         stop: Ends the item; `ItemState.stop` ends its program too.
         labels: Of log lines.
+        like: The item, to find it in another job whose state it is to begin with.
     """
 
     def __init__(
@@ -77,9 +79,11 @@ class ItemState:
         room: Callable[[], int],
         stop: Stop,
         labels: dict[str, Any],
+        like: Item | None = None,
     ) -> None:
         self._settings, self.folder, self._room, self._labels = settings, folder, room, labels
         job, item, self._attempt, self._round, self._run = place
+        self._like = like or Item(item, "")
         self._snapshots = Snapshots(store, job, item)
         self._saver = Saver(self._snapshots, folder)
         self._outer, self.stop = stop, JobStop(stop)
@@ -107,6 +111,9 @@ class ItemState:
                 self._guard(recent)
                 claim = self._snapshots.claim(self._attempt, self._round, self._run, next(iter(recent), None))
                 recent, self._claimed = [claim, *recent], True
+            else:
+                # What is newest now may be of a later attempt, which this one must not go on from.
+                self._snapshots.check()
             began = time.monotonic()
             own = choose(recent)
             first = [] if own else self._of_another_job()
@@ -117,7 +124,7 @@ class ItemState:
                     self.folder,
                     kept=self._saver.kept,
                     stop=lambda: self.stop.raised,
-                    room=self._room(),
+                    room=self._room,
                     note=lambda text: log(text, "warning", **self._labels),
                 )
             except (DamagedError, StateError) as error:
@@ -135,8 +142,13 @@ class ItemState:
         job, item = self._settings.from_job, self._settings.from_item
         if job is None:
             return []
-        item = self._snapshots.item if item is None else item
-        found = choose(Snapshots(self._snapshots.store, job, item).recent())
+        if item is None:
+            item = pair(self._snapshots.store, job, self._like)
+        if item is None:
+            raise ItemError("state", f"{shown(self._like.uri)} is not one of the items of {job}", final=True)
+        # Programs of that job have failed for reasons of their own.
+        recent = Snapshots(self._snapshots.store, job, item).recent()
+        found = choose(one for one in recent if one.kind != "failure")
         if not found:
             raise ItemError("state", f"item {item} of {job} has no state to begin with", final=True)
         return found

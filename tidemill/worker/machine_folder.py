@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidemill.errors import StoreError
-from tidemill.worker.scratch import remove
+from tidemill.removal import remove
 from tidemill.worker.stop import Stop
 
 LOCK_LOOK_SECONDS = 0.1

@@ -12,6 +12,7 @@ from tidemill.capacity import WORKER_MIB
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Outcome
 from tidemill.placeholders import child_variables, fill, meta_values
+from tidemill.removal import remove
 from tidemill.worker import sagemaker
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse
@@ -19,7 +20,7 @@ from tidemill.worker.item_inputs import ItemInputs
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.process import Ended, Pipes, run_program
 from tidemill.worker.programs import Programs
-from tidemill.worker.scratch import Scratch, remove
+from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Outputs, Staging
 from tidemill.worker.supervisor import Limits
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tidemill.worker.item_state import ItemState
 
 _LAST_PAUSE = 10.0
+FULL_PAUSE = 60.0
 KILLED = 128
 """From here on, exit codes of shells say which signal ended a program."""
 _NOT_AGAIN = ("start", "input")
@@ -119,6 +121,7 @@ class CommandRunner:
             room=self._staging.room,
             stop=task.stop,
             labels=task.labels,
+            like=task.item,
         )
 
     def _attempts(self, task: Task, slot: Slot, output: ItemOutput, state: ItemState | None) -> _Tried | None:
@@ -135,7 +138,7 @@ class CommandRunner:
             if tried.final:
                 break
             if attempt < task.spec.attempts:
-                task.stop.wait(pause_before(attempt + 1))
+                task.stop.wait(pause_before(attempt + 1, tried.outcome.reason))
         return tried
 
     def _attempt(
@@ -249,8 +252,11 @@ def limits_of(spec: JobSpec) -> Limits:
     return Limits(spec.timeout_seconds, limit, gpus=spec.resources.gpus)
 
 
-def pause_before(attempt: int) -> float:
-    """Seconds before an attempt after a failed one, from the second on: longer each time, and never in step."""
+def pause_before(attempt: int, reason: str | None = None) -> float:
+    """Seconds before an attempt after a failed one, from the second on: longer each time, and never in step. A full
+    disk is shared, so it may have room in a minute."""
+    if reason == "scratch":
+        return FULL_PAUSE * random.uniform(0.5, 1.0)
     return min(_LAST_PAUSE, 0.25 * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
 
 

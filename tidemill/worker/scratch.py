@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
+from tidemill.removal import remove
 from tidemill.worker.usage import environment_of
 
 FIRST_PORT = 20_000
@@ -60,44 +61,6 @@ class Scratch:
             lock.close()
 
 
-def remove(path: Path) -> None:
-    """Remove a tree, a file or a link, whatever a program has made of it. What is not ours to remove stays.
-
-    Folders are moved to the top of the tree before they are looked into, so it may be deeper than a path can be long
-    or calls can be nested. Links are not followed.
-    """
-    with suppress(OSError):
-        if not stat.S_ISDIR(path.lstat().st_mode):
-            path.unlink()
-            return
-        _clear_tree(path)
-        path.rmdir()
-
-
-def clear(folder: Path) -> None:
-    """Remove what is in a folder, as `remove` does. The folder stays: making another is expensive, because ext4 does
-    not soon use the inode of a removed one again and looks past all of those."""
-    with suppress(OSError):
-        _clear_tree(folder)
-
-
-def _clear_tree(path: Path) -> None:
-    top = _open_folder(path, None)
-    try:
-        waiting = _clear(top, top)
-        while waiting:
-            name = waiting.pop()
-            with suppress(OSError):
-                folder = _open_folder(name, top)
-                try:
-                    waiting += _clear(folder, top)
-                finally:
-                    os.close(folder)
-                os.rmdir(name, dir_fd=top)
-    finally:
-        os.close(top)
-
-
 def empty_folder(path: Path, home: Path) -> Path:
     """Make or empty a folder below `home`. An item may have left anything in place of either."""
     with suppress(OSError), os.scandir(path) as left:
@@ -120,39 +83,6 @@ def is_ours(folder: Path) -> bool:
         return stat.S_ISDIR(os.lstat(folder).st_mode) and os.access(folder, os.R_OK | os.W_OK | os.X_OK)
     except OSError:
         return False
-
-
-def _open_folder(path: Path | str, above: int | None) -> int:
-    """Open a folder, even if its owner has no access."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-    try:
-        folder = os.open(path, flags, dir_fd=above)
-    except PermissionError:
-        os.chmod(path, 0o700, dir_fd=above)
-        folder = os.open(path, flags, dir_fd=above)
-    if os.fstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-        with suppress(PermissionError):
-            os.fchmod(folder, 0o700)
-    return folder
-
-
-def _clear(folder: int, top: int) -> list[str]:
-    """Remove what is in a folder, and move its folders to the top of the tree; returns their names there."""
-    moved: list[str] = []
-    with os.scandir(folder) as entries:
-        for entry in list(entries):
-            with suppress(OSError):
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.name, dir_fd=folder)
-                    continue
-                name = entry.name
-                if folder != top:
-                    name = f".{secrets.token_hex(8)}"
-                    # A folder must be writable to be moved.
-                    os.chmod(entry.name, 0o700, dir_fd=folder)
-                    os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=top)
-                moved.append(name)
-    return moved
 
 
 def _open_to_all(folder: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from tidemill.capacity import fitting
 from tidemill.descriptor import Resources
 from tidemill.machine import Capacity
-from tidemill.worker.scratch import clear, empty_folder, is_ours, remove
+from tidemill.removal import clear, remove
+from tidemill.worker.scratch import empty_folder, is_ours
 
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
