@@ -16,8 +16,11 @@ from components.config.errors import nearest, shown
 from components.config.load import read_file
 from components.schema import schema
 from ops import project
+from ops.provider_settings import misspelled
 
 WRONG = 2
+_NO_ENVIRONMENTS = {"account", "default", "shared"}
+"""Files of the policy pack's configs that are for other projects, or for environments without one."""
 _EXAMPLES = {"aws:region": "us-west-2", "gcp:region": "us-central1", "gcp:project": "vision-dev"}
 
 
@@ -57,7 +60,8 @@ def _problem(path: Path) -> str | None:
         config = from_file(path)
     except ConfigError as error:
         return str(error)
-    return _against_schema(path) or _misnamed(path, config) or _unknown_rule(config)
+    wrong = misspelled(str(key) for key in read_file(path)["config"])
+    return str(wrong) if wrong else _against_schema(path) or _misnamed(path, config) or _unknown_rule(config)
 
 
 def _against_schema(path: Path) -> str | None:
@@ -78,12 +82,19 @@ def _against_schema(path: Path) -> str | None:
 
 
 def _misnamed(path: Path, config: StackConfig) -> str | None:
-    """A file is named after its team, so that the right reviewers see a change to it."""
+    """A file is named after its team and environment, so that the right reviewers see a change to it."""
     stack = path.stem.removeprefix("Pulumi.")
-    if stack == config.team or stack.startswith(f"{config.team}-"):
-        return None
-    fix = f"Rename the file to Pulumi.{config.team}-{config.environment}.yaml, or correct the team"
-    return str(ConfigError("tidemill:team", f'"{config.team}"', "the team that the file's name begins with", fix))
+    fix = f"Rename the file to Pulumi.{config.team}-{config.environment}.yaml, or correct the "
+    if stack != config.team and not stack.startswith(f"{config.team}-"):
+        allowed = "the team that the file's name begins with"
+        return str(ConfigError("tidemill:team", f'"{config.team}"', allowed, f"{fix}team"))
+    rest = f"{stack.removeprefix(config.team)}-"
+    own = {path.stem for path in (project.POLICY / "environments").glob("*.json")} - _NO_ENVIRONMENTS
+    named = sorted(each for each in own if f"-{each}-" in rest)
+    if named and config.environment not in named:
+        allowed = f"{named[0]}, which the file's name has after the team"
+        return str(ConfigError("tidemill:environment", f'"{config.environment}"', allowed, f"{fix}environment"))
+    return None
 
 
 def _unknown_rule(config: StackConfig) -> str | None:

@@ -52,6 +52,11 @@ def _told(method: Callable[..., Any]) -> Callable[..., Any]:
             context.abort_with_status(_half_made(error))
         except (RefusedError, UnknownTypeError, RuntimeError, *self.provider.errors) as error:
             context.abort(grpc.StatusCode.UNKNOWN, str(error))
+        except (AttributeError, KeyError, LookupError, TypeError, ValueError) as error:
+            # A mistake of localcloud's: the engine shows no place in its code, so the resource must be named.
+            about = getattr(request, "urn", "") or getattr(request, "tok", "")
+            reason = f"localcloud cannot {method.__name__} {about}: {type(error).__name__}: {error}"
+            context.abort(grpc.StatusCode.INTERNAL, reason)
 
     return wrapper
 

@@ -152,20 +152,27 @@ def fill(template: Any, shape: Any, context: dict[str, Any], names: dict[str, st
         kept = [item for item in filled if item is not None]
         return kept if kept or not template else None
     if isinstance(template, dict):
-        assert shape.type_name in ("structure", "map"), f"{template} is given for {shape.name}"
-        result: dict[str, Any] = {}
-        for key, item in template.items():
-            if key == "*":
-                result |= fill(item, shape, context, names) or {}
-                continue
-            member = shape.value if shape.type_name == "map" else shape.members[key.rstrip("!")]
-            value = fill(item, member, context, names)
-            if key.endswith("!") and value in (None, []):
-                return None
-            if value is not None:
-                result[key.rstrip("!")] = value
-        return result or None
+        return _object(template, shape, context, names)
     return template
+
+
+def _object(template: dict[str, Any], shape: Any, context: dict[str, Any], names: dict[str, str]) -> Any:
+    assert shape.type_name in ("structure", "map"), f"{template} is given for {shape.name}"
+    result: dict[str, Any] = {}
+    for key, item in template.items():
+        if key == "*":
+            spread = fill(item, shape, context, names)
+            if spread == UNKNOWN:
+                return UNKNOWN
+            result |= spread or {}
+            continue
+        member = shape.value if shape.type_name == "map" else shape.members[key.rstrip("!")]
+        value = fill(item, member, context, names)
+        if key.endswith("!") and value in (None, []):
+            return None
+        if value is not None:
+            result[key.rstrip("!")] = value
+    return result or None
 
 
 class Kind:

@@ -27,6 +27,12 @@ SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
 DISK = {"sourceImage": "projects/cos-cloud/global/images/family/cos-stable", "diskSizeGb": 50, "boot": True}
 
 
+def test_a_dashboard_that_is_known_only_after_up_is_previewed():
+    """Its JSON names resources of the same `up`."""
+    row = GCP.row("gcp:monitoring/dashboard:Dashboard")
+    assert resources.check(row, "board", {}, {"dashboardJson": UNKNOWN}, b"")["dashboardJson"] == UNKNOWN
+
+
 def sdk_class(token: str) -> type:
     """The class of pulumi_gcp that a token belongs to."""
     module, name = token.split(":")[1].split("/", maxsplit=1)[0], token.split(":")[2]

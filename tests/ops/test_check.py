@@ -2,11 +2,15 @@
 
 import datetime
 
+import pulumi
+import pulumi_aws
+import pulumi_gcp
 import pytest
 from click.testing import CliRunner
 
 from ops import project
 from ops.check import check
+from ops.provider_settings import SETTINGS
 
 GOOD = """\
 config:
@@ -89,6 +93,9 @@ def test_one_stack_is_named(stacks):
         (GOOD.replace("team: vision", "team: zoo"), 'tidemill:team: "zoo"'),
         (GOOD.replace("preprocess:1", "preprocess:latest"), "a tag that stays with one image"),
         (GOOD + WAIVER, "Allowed: a rule of docs/policies.md. Did you mean aws-s3-bucket-closed?"),
+        (GOOD.replace("environment: dev", "environment: prod"), 'tidemill:environment: "prod" is not allowed.'),
+        (GOOD + "  aws:profle: a\n", "aws:profle is not a setting of the aws provider. Did you mean aws:profile?"),
+        (GOOD + "  aw:profile: a\n", "aw:profile: no provider is called aw. Did you mean aws:profile?"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(stacks, content, says):
@@ -98,6 +105,21 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(stacks, content, says):
     (line,) = output.splitlines()
     assert line.startswith("Pulumi.vision-dev.yaml: ")
     assert says in line
+
+
+def test_settings_of_other_accounts_and_providers_are_valid(stacks):
+    more = "  aws:assumeRoles: [{roleArn: a}]\n  aws:ignoreTags: {keyPrefixes: [a]}\n  datadog:apiUrl: x\n"
+    (stacks / "Pulumi.vision-dev.yaml").write_text(GOOD + more)
+    assert run("vision-dev")[0] == 0
+
+
+def test_the_providers_settings_are_the_sdks():
+    for cloud, sdk in (("aws", pulumi_aws), ("gcp", pulumi_gcp)):
+        names = pulumi._types.input_type_py_to_pulumi_names(sdk.ProviderArgs).values()
+        wanted = {name for name in names if not name.endswith("CustomEndpoint")}
+        assert wanted <= set(SETTINGS[cloud])
+        # Of earlier releases, which stack files may still have.
+        assert set(SETTINGS[cloud]) - wanted <= {"disableGlobalProjectWarning", "skipRegionValidation"}
 
 
 def test_two_files_of_one_pipeline_are_told_and_other_regions_are_not(stacks):

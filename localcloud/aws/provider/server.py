@@ -22,6 +22,10 @@ class AwsProvider:
     config = frozenset(
         {"region", "defaultTags", "version", "profile", "allowedAccountIds", "skipCredentialsValidation"}
         | {"skipMetadataApiCheck", "skipRegionValidation", "skipRequestingAccountId"}
+        # Of another login or of others' tags, which localcloud does not have.
+        | {"assumeRoles", "assumeRoleWithWebIdentity", "forbiddenAccountIds", "ignoreTags", "stsRegion"}
+        | {"maxRetries", "retryMode", "sharedConfigFiles", "sharedCredentialsFiles", "useDualstackEndpoint"}
+        | {"useFipsEndpoint", "httpProxy", "httpsProxy", "noProxy", "customCaBundle", "userAgents"}
     )
     default_tags = "defaultTags"
     errors: tuple[type[Exception], ...] = (ClientError, BotoCoreError)

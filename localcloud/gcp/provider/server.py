@@ -21,6 +21,9 @@ class GcpProvider:
     config = frozenset(
         {"project", "region", "zone", "defaultLabels", "version", "userProjectOverride", "billingProject"}
         | {"addPulumiAttributionLabel", "disableGlobalProjectWarning", "skipRegionValidation"}
+        # Of another login, which localcloud does not have.
+        | {"impersonateServiceAccount", "impersonateServiceAccountDelegates", "requestReason", "requestTimeout"}
+        | {"accessToken", "credentials", "scopes", "batching", "universeDomain"}
     )
     default_tags = "defaultLabels"
     errors = Calls.errors

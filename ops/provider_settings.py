@@ -1,0 +1,48 @@
+"""The settings of the clouds' providers, which a stack file may have as `aws:NAME` and `gcp:NAME`.
+
+The providers ignore a name that they do not know, and so does the engine; a test compares the lists with the SDKs'.
+"""
+
+from collections.abc import Iterable
+
+from components.config import ConfigError
+from components.config.errors import nearest
+
+SETTINGS = {
+    "aws": (
+        "accessKey", "allowedAccountIds", "assumeRoleWithWebIdentity", "assumeRoles", "customCaBundle", "defaultTags",
+        "ec2MetadataServiceEndpoint", "ec2MetadataServiceEndpointMode", "endpoints", "forbiddenAccountIds", "httpProxy",
+        "httpsProxy", "ignoreTags", "insecure", "maxRetries", "noProxy", "profile", "region", "retryMode",
+        "s3UsEast1RegionalEndpoint", "s3UsePathStyle", "secretKey", "sharedConfigFiles", "sharedCredentialsFiles",
+        "skipCredentialsValidation", "skipMetadataApiCheck", "skipRegionValidation", "skipRequestingAccountId",
+        "stsRegion", "tagPolicyCompliance", "token", "tokenBucketRateLimiterCapacity", "useDualstackEndpoint",
+        "useFipsEndpoint", "userAgents",
+    ),
+    "gcp": (
+        "accessToken", "addPulumiAttributionLabel", "batching", "billingProject", "credentials", "defaultLabels",
+        "deletionPolicy", "disableGlobalProjectWarning", "disableGooglePartnerName", "externalCredentials",
+        "googlePartnerName", "impersonateServiceAccount", "impersonateServiceAccountDelegates", "pollInterval",
+        "preferGlobalEndpoints", "preferRegionalEndpoints", "project", "pulumiAttributionLabelAdditionStrategy",
+        "region", "requestReason", "requestTimeout", "scopes", "skipRegionValidation", "universeDomain",
+        "userProjectOverride", "zone",
+    ),
+}  # fmt: skip
+"""Those of each; GCP also has an endpoint for each service, whose name ends with `CustomEndpoint`."""
+_NAMESPACES = ("tidemill", *SETTINGS, "pulumi")
+
+
+def misspelled(keys: Iterable[str]) -> ConfigError | None:
+    """The error of the first key that no provider reads; a namespace of its own may be another provider's."""
+    for key in keys:
+        namespace, _, name = key.partition(":")
+        known = SETTINGS.get(namespace)
+        if known is None:
+            guess = None if namespace in _NAMESPACES else nearest(namespace, _NAMESPACES)
+            if guess:
+                fix = f"Did you mean {guess}:{name}?"
+                return ConfigError(key, "", "", fix, sentence=f": no provider is called {namespace}")
+        elif name.split(".")[0] not in known and not (namespace == "gcp" and name.endswith("CustomEndpoint")):
+            guess = nearest(name, known)
+            fix = f"Did you mean {namespace}:{guess}?" if guess else "Remove the key"
+            return ConfigError(key, "", "", fix, sentence=f" is not a setting of the {namespace} provider")
+    return None
