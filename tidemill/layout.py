@@ -100,6 +100,11 @@ def told_claim(job: str, number: int, teller: int) -> str:
     return f"{told(job)}/r{number}~{teller}"
 
 
+def told_now(job: str) -> str:
+    """Written to learn the store's own time."""
+    return f"{told(job)}/now"
+
+
 def told_sent(job: str, number: int) -> str:
     """The note that the end of a round was told."""
     return f"{told(job)}/r{number}.sent"

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import random
 import threading
 import time
@@ -25,9 +26,9 @@ from tests.worker.test_local_run import Here
 from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
 from tidemill import layout
 from tidemill.cli import main
-from tidemill.client import deliveries, waiting
+from tidemill.client import deliveries, telling, waiting
 from tidemill.descriptor import SPEC_VERSION
-from tidemill.ending import gate, tries
+from tidemill.ending import gate, public, tries
 from tidemill.ending.address import check_address, keep_address
 from tidemill.ending.gate import UntoldError, tell
 from tidemill.ending.message import Message
@@ -103,8 +104,14 @@ def test_of_many_tellers_at_once_one_sends():
     assert len(sent) == 1
 
 
-def test_a_teller_that_dies_is_followed_by_another_and_a_failure_is_tried_three_times(monkeypatch):
-    store, now = Store.open("memory://"), [time.time()]
+def test_a_teller_that_dies_is_followed_by_another_and_a_failure_is_tried_three_times(tmp_path):
+    """By the store's clock."""
+    store = Store.open(tmp_path.as_uri())
+
+    def pass_by(seconds):
+        for path in tmp_path.rglob("told/*"):
+            at = path.stat().st_mtime - seconds
+            os.utime(path, (at, at))
 
     def die(message):
         raise KeyboardInterrupt
@@ -115,14 +122,25 @@ def test_a_teller_that_dies_is_followed_by_another_and_a_failure_is_tried_three_
     with pytest.raises(KeyboardInterrupt):
         tell(store, MESSAGE, "one", die)
     assert tell(store, MESSAGE, "two", fail) == "sending", "the first may still be at it"
-    monkeypatch.setattr(gate.time, "time", lambda: now[0])
     for _ in range(2):
-        now[0] += gate.TELLER_SECONDS + 5
+        pass_by(gate.TELLER_SECONDS + 5)
         assert tell(store, MESSAGE, "two", fail) == "HTTP 500"
-    now[0] += 10 * gate.TELLER_SECONDS
+    pass_by(10 * gate.TELLER_SECONDS)
     assert tell(store, MESSAGE, "three", lambda message: pytest.fail("a fourth try")) == "HTTP 500"
     other = replace(MESSAGE, id="tiles-0a1b2c3d/r1")
     assert tell(store, other, "three", lambda message: None) == "sent", "another round has an end of its own"
+
+
+def test_a_clock_that_is_ahead_takes_no_tellers_place(tmp_path, monkeypatch):
+    store, clock = Store.open(tmp_path.as_uri()), time.time
+
+    def ask(message):
+        monkeypatch.setattr(time, "time", lambda: clock() + 3 * gate.TELLER_SECONDS)
+        said.append(tell(store, MESSAGE, "laptop", lambda message: pytest.fail("a second message")))
+
+    said: list[str] = []
+    assert tell(store, MESSAGE, "worker", ask) == "sent"
+    assert said == ["sending"]
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 40])
@@ -189,10 +207,10 @@ def test_a_receiver_gets_a_few_tries(answers, problem, asked, monkeypatch):
         keep_address(store, MESSAGE.job, url)
         if problem:
             with pytest.raises(UntoldError, match=problem) as raised:
-                Webhook(store).send(MESSAGE)
+                Webhook(store, "here").send(MESSAGE)
             assert SECRET not in str(raised.value)
         else:
-            Webhook(store).send(MESSAGE)
+            Webhook(store, "here").send(MESSAGE)
         text = "tiles-0a1b2c3d failed: 2 of 10 items failed. `tidemill failures tiles-0a1b2c3d`"
         until(lambda: len(hook.said) >= asked, "every try")
         assert hook.said == [(f"/{SECRET}", MESSAGE.id, f'{{"text": "{text}"}}')] * asked
@@ -202,10 +220,10 @@ def test_no_one_there():
     store = Store.open("memory://")
     keep_address(store, MESSAGE.job, f"http://127.0.0.1:9/{SECRET}")
     with pytest.raises(UntoldError, match=r"no connection \(ConnectionRefusedError\)"):
-        Webhook(store).send(MESSAGE)
+        Webhook(store, "here").send(MESSAGE)
     store.put(layout.webhook(MESSAGE.job), b"http://example.com/x")
     with pytest.raises(UntoldError, match="missing or damaged"):
-        Webhook(store).send(MESSAGE)
+        Webhook(store, "here").send(MESSAGE)
 
 
 @pytest.mark.parametrize(
@@ -231,14 +249,106 @@ def test_addresses_that_are_refused_are_not_repeated(url):
     assert check_address(f"http://127.0.0.1/{SECRET}", here=True) == "127.0.0.1"
 
 
+PRIVATE = ("127.0.0.1", "::1", "10.0.0.5", "169.254.169.254", "100.64.0.1", "0.0.0.0", "fe80::1%eth0", "fd00::1",
+           "::ffff:10.0.0.5", "64:ff9b::a00:5", "2002:a00:5::", "224.0.0.1")  # fmt: skip
+
+
+class Lookups:
+    """Name servers, and what is connected to: nothing answers there."""
+
+    def __init__(self, monkeypatch, *answers):
+        self.answers, self.asked, self.connected = list(answers), [], []
+        monkeypatch.setattr(public.socket, "getaddrinfo", self._look_up)
+        monkeypatch.setattr(public.socket, "create_connection", self._connect)
+
+    def _look_up(self, host, port, **more):
+        self.asked.append(host)
+        return [(0, 0, 0, "", (address, port)) for address in self.answers.pop(0)]
+
+    def _connect(self, address, *more):
+        self.connected.append(address)
+        raise ConnectionRefusedError
+
+
+def sent_by(where, url):
+    store = Store.open("memory://")
+    store.put(layout.webhook(MESSAGE.job), url.encode())
+    with pytest.raises(UntoldError) as raised:
+        Webhook(store, where).send(MESSAGE)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_a_person_posts_to_no_address_of_their_own_network(address, monkeypatch):
+    """The job's programs may have written the address, and people's machines reach more than those of a queue."""
+    names = Lookups(monkeypatch, [address], ["93.184.215.14", address])
+    for _ in range(2):
+        assert "its address is not public" in sent_by("person", f"https://rebound.example.com/{SECRET}")
+    assert (len(names.asked), names.connected) == (2, [])
+
+
+def test_a_client_that_may_not_send_leaves_the_message_to_the_jobs_machines(monkeypatch):
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    job = target.submit(["x"], uris(1), queue="cpu", notify="https://chat.example.com/x")
+    backend.run(target, job.id)
+    Lookups(monkeypatch, *[["10.0.0.5"]] * 4)
+    said = "chat.example.com was not told: its address is not public, so only the job's machines may send there"
+    assert [job.status().told for _ in range(4)] == [said] * 4
+    assert not list(target.store.list(layout.told(job.id)))
+
+
+def test_a_name_is_looked_up_once_for_each_try(monkeypatch):
+    answers = [["93.184.215.14", "2606:2800:21f::1"], ["127.0.0.1"]]
+    names = Lookups(monkeypatch, *answers)
+    assert "its address is not public" in sent_by("person", f"https://rebound.example.com:8443/{SECRET}")
+    assert names.connected == [("93.184.215.14", 8443), ("2606:2800:21f::1", 8443)]
+    names = Lookups(monkeypatch, ["10.0.0.5"])
+    assert "ConnectionRefusedError" in sent_by("machine", f"https://chat.example.com/{SECRET}"), "its programs may, too"
+
+
+def test_behind_a_proxy_private_hosts_are_refused_and_unknown_names_are_its_own(monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://10.0.0.1:3128")
+    names = Lookups(monkeypatch, ["10.0.0.5"])
+    assert "its address is not public" in sent_by("person", f"https://chat.example.com/{SECRET}")
+    assert names.connected == []
+
+    def unknown(*given, **more):
+        raise public.socket.gaierror
+
+    monkeypatch.setattr(public.socket, "getaddrinfo", unknown)
+    assert "ConnectionRefusedError" in sent_by("person", f"https://hooks.example.com/{SECRET}")
+    assert set(names.connected) == {("10.0.0.1", 3128)}
+
+
+@pytest.mark.parametrize("where", ["machine", "person"])
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/x", "https://ada:pw@hooks.example.com/", "https://", "https://a/ b"]
+)
+def test_an_address_that_was_replaced_is_checked_as_a_new_one(where, url, monkeypatch):
+    names = Lookups(monkeypatch)
+    assert sent_by(where, url) == "the job's address is missing or damaged"
+    assert names.asked == []
+
+
+def test_a_look_at_a_cloud_job_posts_to_no_port_of_this_machine(monkeypatch):
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    with receiver() as (hook, url):
+        job = target.submit(["x"], uris(1), queue="cpu", notify="https://hooks.example.com/x")
+        backend.run(target, job.id)
+        target.store.put(layout.webhook(job.id), url.encode())
+        assert job.status().told == "hooks.example.com was not told: the job's address is missing or damaged"
+        assert not hook.said
+
+
 # ---- jobs -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def told(*answers, **changes):
-    """A pipeline, its queue, and a receiver whose address stands in for an https one."""
+    """A pipeline, its queue, and a receiver whose address stands in for an https one that is public."""
     target, backend = pipeline(max_spec=SPEC_VERSION, **changes)
-    with receiver(*answers) as (hook, url):
+    with receiver(*answers) as (hook, url), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(telling, "_where", lambda site: "here")
 
         def submit(name="tiles", **more: Any):
             address: dict[str, Any] = {"notify": f"https://hooks.example.com/{SECRET}"} | more

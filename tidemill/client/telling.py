@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
+from typing import TYPE_CHECKING
 
 from tidemill.client.site import Log, Site
 from tidemill.descriptor import Told
@@ -12,6 +14,9 @@ from tidemill.ending.message import Message, message_of
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import JobSpec
 from tidemill.ledger import Listing
+
+if TYPE_CHECKING:
+    from tidemill.ending.webhook import Where
 
 PATIENCE_SECONDS = 15.0
 """A receiver keeps a command no longer than this."""
@@ -57,7 +62,7 @@ def tell_end(site: Site, spec: JobSpec, listing: Listing, *, lost: bool = False)
 
 def _tell(site: Site, told: Told, message: Message) -> str:
     try:
-        said = tell(site.store, message, "client", lambda each: _send(site, told, each))
+        said = _gated(site, told, message)
     except (CallerError, CloudError) as error:
         said = error.problem
     if said == "sent":
@@ -65,14 +70,22 @@ def _tell(site: Site, told: Told, message: Message) -> str:
     return f"{told.to} is being told" if said == "sending" else f"{told.to} was not told: {said}"
 
 
-def _send(site: Site, told: Told, message: Message) -> None:
-    if told.topic is None:
-        # Imported late: most jobs have none, and every command would wait for it.
-        from tidemill.ending.webhook import Webhook
+def _gated(site: Site, told: Told, message: Message) -> str:
+    if told.topic is not None:
+        return tell(site.store, message, "client", partial(_publish, site, told.topic))
+    # Imported late: most jobs have none, and every command would wait for it.
+    from tidemill.ending.webhook import Webhook
 
-        Webhook(site.store).send(message)
-        return
+    hook = Webhook(site.store, _where(site))
+    return tell(site.store, message, "client", hook.send, partial(hook.refusal, message.job))
+
+
+def _where(site: Site) -> Where:
+    return "here" if site.local else "person"
+
+
+def _publish(site: Site, topic: str, message: Message) -> None:
     try:
-        site.backend.publish(told.topic, message.subject, message.text, message.fields)
+        site.backend.publish(topic, message.subject, message.text, message.fields)
     except (CallerError, CloudError) as error:
         raise UntoldError(error.problem) from None

@@ -35,7 +35,7 @@ def check_address(url: str, *, here: bool) -> str:
         raise _wrong("is not an address", "Correct it.") from None
     if login:
         raise _wrong("holds a login", "Use an address whose path is the secret, or a channel of the stack.")
-    if not host or not printable or len(url) > LONGEST or not may_send(parts, here=here):
+    if not host or not printable or len(url) > LONGEST or not _may_send(parts, here=here):
         raise _wrong(f"begins with {parts.scheme or 'no scheme'!r}" if host else "names no host", "Correct it.")
     return host
 
@@ -44,7 +44,7 @@ def _wrong(problem: str, fix: str) -> CallerError:
     return CallerError(f"notify {problem}; allowed: {_ALLOWED}.", fix, what="notify", allowed=_ALLOWED)
 
 
-def may_send(parts: SplitResult, *, here: bool) -> bool:
+def _may_send(parts: SplitResult, *, here: bool) -> bool:
     """Whether messages may go to an address; `here` allows plain HTTP to this machine itself."""
     return parts.scheme == "https" or (parts.scheme == "http" and here and parts.hostname in _LOOPBACK)
 

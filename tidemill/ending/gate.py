@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -32,7 +31,7 @@ Send = Callable[[Message], None]
 """Sends a message within bounds, or raises `UntoldError`."""
 
 
-def tell(store: Store, message: Message, by: str, send: Send) -> str:
+def tell(store: Store, message: Message, by: str, send: Send, refusal: Callable[[], str] = str) -> str:
     """Tell the end of a job, unless that was done or another one does it.
 
     Args:
@@ -40,29 +39,44 @@ def tell(store: Store, message: Message, by: str, send: Send) -> str:
         message: What there is to tell.
         by: Who tells, for people.
         send: Sends it.
+        refusal: Says why this teller may not send it, and leaves it to others; empty where it may.
 
     Returns:
         `sent`, `sending`, or why the message was not sent.
     """
     job, _, number = message.id.rpartition("/r")
-    names = {entry.name.rpartition("/")[2]: entry for entry in store.entries(layout.told(job))}
-    if f"r{number}.sent" in names:
-        return "sent"
-    found = [entry for name, entry in names.items() if (claim := _CLAIM.match(name)) and claim[1] == number]
-    if found and time.time() - max(entry.modified for entry in found) < TELLER_SECONDS:
-        return _failure(store, job, number, len(found)) or "sending"
-    if len(found) >= TELLERS:
-        return _failure(store, job, number, len(found)) or "its senders died"
+    claims, said = _claimed(store, job, number)
+    if said := said or refusal():
+        return said
     note = {"by": by, "at": datetime.now(UTC).isoformat(timespec="seconds"), "nonce": secrets.token_hex(8)}
-    if not store.create(layout.told_claim(job, int(number), len(found)), json.dumps(note).encode()).ours:
+    if not store.create(layout.told_claim(job, int(number), claims), json.dumps(note).encode()).ours:
         return "sending"
     try:
         send(message)
     except UntoldError as error:
-        store.put(f"{layout.told_claim(job, int(number), len(found))}.failed", str(error).encode())
+        store.put(f"{layout.told_claim(job, int(number), claims)}.failed", str(error).encode())
         return str(error)
     store.put(layout.told_sent(job, int(number)), b"")
     return "sent"
+
+
+def _claimed(store: Store, job: str, number: str) -> tuple[int, str]:
+    """How many tellers a round has had, and why no other one is wanted now; empty where one is."""
+    names = {entry.name.rpartition("/")[2]: entry for entry in store.entries(layout.told(job))}
+    if f"r{number}.sent" in names:
+        return 0, "sent"
+    found = [entry for name, entry in names.items() if (claim := _CLAIM.match(name)) and claim[1] == number]
+    if found and _now(store, job) - max(entry.modified for entry in found) < TELLER_SECONDS:
+        return len(found), _failure(store, job, number, len(found)) or "sending"
+    if len(found) >= TELLERS:
+        return len(found), _failure(store, job, number, len(found)) or "its senders died"
+    return len(found), ""
+
+
+def _now(store: Store, job: str) -> float:
+    """The store's own time, which its claims have: the caller's clock may be minutes ahead."""
+    store.put(layout.told_now(job), b"")
+    return max(entry.modified for entry in store.entries(layout.told(job)))
 
 
 def _failure(store: Store, job: str, number: str, claims: int) -> str:

@@ -119,7 +119,7 @@ class Endings:
             # Imported late: most jobs have none, and every worker would wait for it.
             from tidemill.ending.webhook import Webhook
 
-            return Webhook(self._store).send
+            return Webhook(self._store, "machine" if self._store.is_object_store else "here").send
         return lambda message: self._publish(topic, message)
 
 
