@@ -7,6 +7,7 @@ import pytest
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.client import Pipeline
 from tidemill.client.interpreters import code_words, script_of
+from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
 
 # A command, and its words that an interpreter reads as code.
@@ -81,7 +82,7 @@ def folder(tmp_path, monkeypatch):
 
 def submitted(folder, program):
     """The remarks, or the refusal."""
-    target, backend = pipeline()
+    target, backend = pipeline(max_spec=SPEC_VERSION)
     said: list[str] = []
     what = {"command": None, "function": program} if ":" in program else {"command": program.split()}
     try:

@@ -83,7 +83,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.stop = Stop()
         self.scratch = Scratch(folder / "scratch", "w")
-        self.staging = Slow(Stores(Store.open(f"file://{folder}/store")), self.scratch, self.stop)
+        self.staging = Slow(Stores(Store.open(f"file://{folder}/store")), self.scratch)
         self.staging.open = threading.Event()
         self.runner = CommandRunner(Programs(self.stop), self.staging, self.scratch)
         self.slot = Slot(0, self.scratch.folder / "slot-0")
