@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.account import Account, account_of
-from components.aws.key import use_key
+from components.aws.key import use_keys
 from components.aws.policy import Statement, allow, document, grant, trust
 from components.base import as_args, token
 
@@ -233,9 +233,7 @@ def data_statements(
         statements.append(
             allow(["s3:ListBucket"], [pulumi.Output.format("arn:{0}:s3:::{1}", account.partition, bucket)], condition)
         )
-    for key in kms_keys:
-        statements.extend(use_key(key))
-    return statements
+    return [*statements, *use_keys(kms_keys)]
 
 
 def publish_statements(topics: Sequence[str]) -> list[Statement]:

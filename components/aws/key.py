@@ -54,4 +54,9 @@ def key_arn(
 
 def use_key(key: pulumi.Input[str] | None) -> list[Statement]:
     """Statements to read and write data that is encrypted with a key; none without a key."""
-    return [allow(_USE, [key])] if key is not None else []
+    return use_keys([key] if key is not None else [])
+
+
+def use_keys(keys: Sequence[pulumi.Input[str]]) -> list[Statement]:
+    """The same for several keys."""
+    return [allow(_USE, keys)] if keys else []

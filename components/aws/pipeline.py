@@ -16,6 +16,7 @@ from components.aws.logs import AwsLogs, AwsLogsArgs
 from components.aws.metrics import NAMESPACE
 from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
 from components.aws.network import AwsNetwork, AwsNetworkArgs
+from components.aws.policy import Statement
 from components.aws.registry import AwsRegistry, AwsRegistryArgs, look_statements
 from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
@@ -23,7 +24,7 @@ from components.aws.submitter import advise_statements, jobs_statements, submit_
 from components.aws.subnets import zones_of
 from components.base import team_tags
 from components.config import Queue, StackConfig, repository_of, shared_repository_of
-from components.config.checks.aws import submitter_policies
+from components.config.checks.policies import looks_apart, submitter_policies
 from components.describe import as_text, aws_queue, describe
 from components.images import ecr_repository, external_repositories, own_repositories, resolve, shared_repositories
 from components.shared import check_region, shared_output
@@ -242,23 +243,30 @@ class AwsParts:
             self._store.grant_machines(identity.instance_role)
             identity.grant_worker(identity.instance_role, self._worker_repositories())
         arm64 = any("arm64" in queue.architectures("aws") for queue in queues)
-        first, *more = [
-            submit_statement([arn for queue in policy for arn in self._queues[queue].submit_arns], config.team)
-            for policy in submitter_policies(config)
+        first, *more = [self._submit_statements(queues) for queues in submitter_policies(config)]
+        looks = [
+            *self._registry.look_statements(processors=arm64),
+            *look_statements(self._shared_arns, processors=arm64),
+            *publish_statements(topics),
         ]
+        apart = looks_apart(config)
         identity.grant_submitters(
             [
-                first,
+                *first,
                 *jobs_statements(self._account, config.team, config.environment),
                 *self._logs.read_statements(),
                 *self._store.submit_statements(),
-                *self._registry.look_statements(processors=arm64),
-                *look_statements(self._shared_arns, processors=arm64),
-                *publish_statements(topics),
+                *([] if apart else looks),
             ],
-            *([statement] for statement in more),
+            *more,
+            *([looks] if apart else []),
             advise=advise_statements(self._account.region) if config.access.advise else (),
         )
+
+    def _submit_statements(self, queues: list[str]) -> list[Statement]:
+        """Submit to these queues; nothing without any."""
+        arns = [arn for queue in queues for arn in self._queues[queue].submit_arns]
+        return [submit_statement(arns, self._config.team)] if arns else []
 
     def exports(self) -> dict[str, Any]:
         """Outputs of a stack, apart from the descriptor, by name."""

@@ -72,6 +72,10 @@ class AwsRegistry(pulumi.ComponentResource):
         made = {repository: self._repository(name, repository, args) for repository in args.repositories}
         self.arns = {repository: each.arn for repository, each in made.items()}
         self.urls = {repository: pulumi.Output.concat(host, "/", each.name) for repository, each in made.items()}
+        imported = args.imported or {}
+        # Policies have a size: what the stack makes has one pattern, which holds nobody else's repositories.
+        own = [account.arn("ecr", f"repository/{args.namespace}/*")] if made.keys() - imported.keys() else []
+        self._named = [*own, *(each.arn for repository, each in made.items() if repository in imported)]
         self.register_outputs({"url": self.url})
 
     def _repository(self, name: str, repository: str, args: AwsRegistryArgs) -> aws.ecr.Repository:
@@ -101,7 +105,7 @@ class AwsRegistry(pulumi.ComponentResource):
 
     def look_statements(self, *, processors: bool = False) -> list[Statement]:
         """A submitter's permissions to check, before a submit, that an image exists, and for which processors."""
-        return look_statements(list(self.arns.values()), processors=processors)
+        return look_statements(self._named, processors=processors)
 
     def grant_push(self, role: aws.iam.Role) -> None:
         """Let a role push to and pull from every repository of the registry."""
@@ -110,8 +114,8 @@ class AwsRegistry(pulumi.ComponentResource):
     def _grant(self, what: str, role: aws.iam.Role, actions: list[str]) -> None:
         # The token is not tied to a repository: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security-iam-awsmanpol.html
         statements = [allow(["ecr:GetAuthorizationToken"], ["*"])]
-        if self.arns:
-            statements.append(allow(actions, list(self.arns.values())))
+        if self._named:
+            statements.append(allow(actions, self._named))
         grant(self, what, role, statements)
 
 

@@ -173,6 +173,7 @@ REPOSITORY = {
     stack: _named("ecr", f"a repository of {stack}", f"repository/{stack}/preprocess")
     for stack in ("vision-dev", "audio-dev", "vision-prod")
 }
+NEIGHBOURS = _named("ecr", "a repository of vision-dev-two", "repository/vision-dev-two/preprocess")
 WORKERS = _named("ecr", "the worker's repository", "repository/vision-dev/tidemill-worker")
 UPLOAD = _in_store("vision-dev", "uploads/0a/a.jpg")
 SNAPSHOT = _in_store("vision-dev", "state/a/0/snapshots/1.json")
@@ -261,6 +262,7 @@ PROBES = [
         no("logs:DescribeQueries", LOGS["audio-dev"], "It would show ids of other teams' queries."),
         yes("ecr:BatchGetImage", REPOSITORY["vision-dev"], "With arm64 queues: which processors an image is for."),
         no("ecr:BatchGetImage", REPOSITORY["audio-dev"], "The images are another team's."),
+        no("ecr:BatchGetImage", NEIGHBOURS, "Its name only begins like this stack's."),
         no("ecr:PutImage", REPOSITORY["vision-dev"], "CI or a builder pushes images."),
         yes("sns:Publish", CHANNEL_TOPIC, "Who cancels a job tells its end."),
         no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
@@ -347,6 +349,7 @@ PROBES = [
         no("logs:PutLogEvents", LOGS["audio-dev"], "The lines are another team's."),
         yes("ecr:BatchGetImage", REPOSITORY["vision-dev"], "The queues' images."),
         no("ecr:BatchGetImage", REPOSITORY["audio-dev"], "The images are another team's."),
+        no("ecr:BatchGetImage", NEIGHBOURS, "Its name only begins like this stack's."),
         no("ecr:PutImage", REPOSITORY["vision-dev"], "Nothing that runs changes what will run."),
         no("s3:GetObject", _in_store("vision-dev", "jobs/a/job.json"), "The job role does."),
     ),

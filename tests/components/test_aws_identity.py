@@ -316,7 +316,7 @@ def _bucket(number: int) -> str:
 
 
 def _many(count: int, kind: str) -> dict[str, Any]:
-    """A config with many secrets, repositories, buckets of data, or mounted ones, with long names."""
+    """A config with many secrets, buckets of data, or mounted ones, with long names."""
     queue: dict[str, Any] = {"images": {"default": f"docker.io/team/preprocess@sha256:{64 * '0'}"}}
     config: dict[str, Any] = {"team": 20 * "t", "environment": 14 * "e", "queues": {"cpu": queue}}
     secret = f"arn:aws:secretsmanager:ap-southeast-2:{ACCOUNT}:secret:{60 * 's'}-"
@@ -330,14 +330,12 @@ def _many(count: int, kind: str) -> dict[str, Any]:
             }
             for start in range(0, count, 25)
         }
-    elif kind == "repositories":
-        config["registry"] = {"repositories": [f"{number:032}".replace("0", "r") for number in range(1, 1 + count)]}
     else:
         config["data"] = {"read": [_bucket(n) for n in range(count)] if kind == "buckets" else uris, "kms_keys": [key]}
     return config
 
 
-@pytest.mark.parametrize("kind", ["secrets", "repositories", "buckets", "prefixes"])
+@pytest.mark.parametrize("kind", ["secrets", "buckets", "prefixes"])
 def test_inline_policies_are_within_iams_limit_or_refused(kind):
     def refused(count: int) -> bool:
         said = ""

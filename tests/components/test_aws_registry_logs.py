@@ -12,7 +12,7 @@ from components.aws.network import AwsNetwork, AwsNetworkArgs
 from components.aws.registry import AwsRegistry, AwsRegistryArgs
 from components.aws.store import AwsStore, AwsStoreArgs
 from components.config import ConfigError
-from tests.components.recording import Recorder, run
+from tests.components.recording import ACCOUNT, Recorder, run
 from tests.fields import about
 
 GROUP = "arn:mock:LogGroup:l-group"
@@ -54,9 +54,21 @@ def test_pulling_and_pushing():
     token = {"Effect": "Allow", "Action": ["ecr:GetAuthorizationToken"], "Resource": ["*"]}
     pull = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
     push = ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"]
-    resource = ["arn:mock:Repository:g-a"]
+    resource = [f"arn:aws:ecr:us-west-2:{ACCOUNT}:repository/v/*"]
     assert made.document_of("g-pull-r") == [token, {"Effect": "Allow", "Action": pull, "Resource": resource}]
     assert made.document_of("g-push-ci") == [token, {"Effect": "Allow", "Action": pull + push, "Resource": resource}]
+
+
+def test_an_imported_repository_is_named_and_the_stacks_own_have_one_pattern():
+    def program() -> None:
+        given = AwsRegistryArgs(namespace="v", repositories=["a", "b", "old"], imported={"old": "team/old"})
+        AwsRegistry("g", given).grant_pull(role())
+
+    _, pull = run(program).document_of("g-pull-r")
+    assert pull["Resource"] == [f"arn:aws:ecr:us-west-2:{ACCOUNT}:repository/v/*", "arn:mock:Repository:g-old-team/old"]
+    only = AwsRegistryArgs(namespace="v", repositories=["old"], imported={"old": "team/old"})
+    _, pull = run(lambda: AwsRegistry("g", only).grant_pull(role())).document_of("g-pull-r")
+    assert pull["Resource"] == ["arn:mock:Repository:g-old-team/old"], "nothing in the namespace is the stack's"
 
 
 def test_an_empty_registry_grants_no_repository():

@@ -80,7 +80,7 @@ def test_a_team_on_aws_may_pull_the_repositories_that_its_images_name():
         ON_AWS,
         {"default": f"shared://base{DIGEST}", "own": "registry://preprocess:1"},
     )
-    assert pulls(recorder) == {f"{ARN}/base", "arn:mock:Repository:vision-dev-registry-preprocess"}
+    assert pulls(recorder) == {f"{ARN}/base", ARN.replace("shared-prod", "vision-dev/*")}
     definition = recorder.one("batch.JobDefinition", "vision-dev-cpu-default")
     assert f"{ON_AWS['registry_url']}/base{DIGEST}" in str(definition.inputs)
     looks = [

@@ -152,7 +152,7 @@ def test_more_queues_and_images_than_policies_can_name():
         "images"
     ]
     assert parse(many(6, images=images))
-    with pytest.raises(ConfigError, check=about("tidemill:queues", "147 queues and images together", "about")):
+    with pytest.raises(ConfigError, check=about("tidemill:queues", "147 queues and images, for which", "6 policies")):
         parse(many(7, images=images))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 from components import machines
 from components.config.checks import common
@@ -13,6 +12,7 @@ from components.config.checks.file_systems import check_on_aws
 from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
 from components.config.checks.narrowed import check_image, left_in
+from components.config.checks.policies import check_policies
 from components.config.checks.scratch import check_scratch
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
@@ -24,21 +24,6 @@ from tidemill.capacity import slots
 LONGEST_NAME = 36
 """Team, hyphen and environment: what is left of IAM's 64 for a role's suffix and auto-naming.
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
-
-MOST_QUEUES_AND_IMAGES = 24
-"""ARNs of up to 165 characters that fit a managed policy of 6,144 with its fixed statements. Source: as above."""
-
-MOST_POLICIES = 6
-"""Managed policies for submitters; IAM attaches 10 to a role, and theirs may have some already. Source: as above."""
-
-MOST_OF_A_ROLE = 40
-"""The same ARNs that fit a role's inline policies. Source: as above."""
-
-MOST_INLINE = 10_240
-"""Characters of all inline policies of a role together, whitespace not counted. Source: as above."""
-
-_INLINE_FIXED = 1_500
-"""Characters of the statements that every stack has, with the longest names."""
 
 MOST_ENVIRONMENTS = 50
 """Compute environments of an account and region, and job queues as well.
@@ -74,7 +59,7 @@ def check_stack(config: StackConfig) -> None:
     for key, image in config.worker_images.items():
         _worker(key, image)
     _size(config)
-    _inline(config)
+    check_policies(config)
 
 
 def _worker(key: str, image: str) -> None:
@@ -205,20 +190,6 @@ def _names(config: StackConfig) -> None:
         )
 
 
-def submitter_policies(config: StackConfig) -> list[list[str]]:
-    """Names of the queues for each of the submitters' policies: as many as their ARNs allow."""
-    policies: list[list[str]] = []
-    room = 0
-    for name, queue in config.queues.items():
-        needed = 1 + len(queue.images)
-        if needed > room:
-            policies.append([])
-            room = MOST_QUEUES_AND_IMAGES
-        policies[-1].append(name)
-        room -= needed
-    return policies
-
-
 def _size(config: StackConfig) -> None:
     rungs = sum(len(queue.capacity) for queue in config.queues.values())
     if rungs > MOST_ENVIRONMENTS:
@@ -229,53 +200,6 @@ def _size(config: StackConfig) -> None:
             "Leave rungs or queues out, or make a second stack in another region or account; each rung is a compute "
             "environment, and Batch has no more",
         )
-    count = len(config.queues) + sum(len(queue.images) for queue in config.queues.values())
-    if config.permission_boundary and count > MOST_OF_A_ROLE:
-        raise ConfigError(
-            key_path(["queues"]),
-            f"{count} queues and images together",
-            f"{MOST_OF_A_ROLE} or less with a permission_boundary",
-            "Make a second stack; the submitter role names each of them and IAM limits what a role holds",
-        )
-    if len(submitter_policies(config)) > MOST_POLICIES:
-        raise ConfigError(
-            key_path(["queues"]),
-            f"{count} queues and images together",
-            f"about {MOST_POLICIES * MOST_QUEUES_AND_IMAGES} or less",
-            "Make a second stack; the submitters' policies name each of them and IAM limits their length and number",
-        )
-
-
-def _inline(config: StackConfig) -> None:
-    """The roles' inline policies must be small enough; IAM would refuse larger ones in the middle of an update."""
-    queues = config.queues.values()
-    mounted = {mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3}
-    secrets = {arn for queue in queues for arn in queue.secrets.values()}
-    references = {image.partition("@")[0] for queue in queues for image in queue.images.values()}
-    in_ecr = {image for image in references if "://" in image or ".dkr.ecr." in image}
-    images = in_ecr | set(config.registry.repositories)
-    # Each secret is listed with and without the suffix that Secrets Manager gives it, each image's repository by ARN.
-    starts = sum(2 * len(arn) + 13 for arn in secrets) + sum(110 + len(image) for image in images)
-    data = [*config.data.read, *config.data.write]
-    for key, what, needed in (
-        ("queues", f"{len(secrets)} secrets and {len(images)} images", starts),
-        ("data", f"{len(data)} buckets and prefixes", _data_size(config, data)),
-        ("queues", f"{len(mounted)} mounted buckets and prefixes", _data_size(config, mounted)),
-    ):
-        if needed > MOST_INLINE - _INLINE_FIXED:
-            raise ConfigError(
-                key_path([key]),
-                f"{what} with {needed} characters of names in all",
-                f"what IAM takes for a role, about {MOST_INLINE - _INLINE_FIXED} characters",
-                "Name prefixes or buckets that hold more, share secrets and images, or make a second stack",
-            )
-
-
-def _data_size(config: StackConfig, uris: Collection[str]) -> int:
-    buckets = {uri.split("/")[2] for uri in uris}
-    listed = sum(125 + len(bucket) for bucket in buckets)
-    named = sum(14 + len(uri) + 4 + len(uri.split("/", 3)[-1] if uri.count("/") > 2 else "") for uri in uris)
-    return listed + named + sum(130 + len(key) for key in config.data.kms_keys) if uris else 0
 
 
 def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
