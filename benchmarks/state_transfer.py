@@ -203,7 +203,7 @@ def _restore(store: Store, target: Path, measured: dict[str, float]) -> None:
 def _back(store: Store, job: str, target: Path, measured: dict[str, float], key: str = "") -> None:
     recent = Snapshots(store, job, 0).recent()
     with _watch(measured, key):
-        found = restore(store, choose(recent), target, kept=lambda *_: set(), stop=lambda: False, room=None, note=print)
+        found = restore(store, choose(recent), target, stop=lambda: False, room=lambda: None, note=print)
     assert found is not None
     shutil.rmtree(target)
 

@@ -10,9 +10,10 @@ def apply() -> None:
     sys.modules[restore.__module__]._leave = leave  # type: ignore[attr-defined]
 
 
-def leave(folder, kept):  # type: ignore[no-untyped-def]
+def leave(folder, sizes):  # type: ignore[no-untyped-def]
     folder.mkdir(parents=True, exist_ok=True)
     there = scan(folder)
     (folder / COMMIT).unlink(missing_ok=True)
-    for path in there.keys() - kept(there):
-        (folder / path).unlink()
+    for path, seen in there.items():
+        if sizes.get(path) != seen.size:
+            (folder / path).unlink()

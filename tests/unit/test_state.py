@@ -73,7 +73,6 @@ class Attempt:
             self.snapshots.store,
             choose([self.claim, *self.recent]),
             self.folder,
-            kept=self.saver.kept,
             stop=lambda: False,
             room=room,
             note=lambda text: None,

@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -31,12 +33,15 @@ from tests.mutants import (
 )
 from tests.unit.test_state import Expiring
 from tidemill import tree
-from tidemill.errors import DamagedError
+from tidemill.client import fetch_state
+from tidemill.errors import CloudError, DamagedError
 from tidemill.job import Item, StateSettings
 from tidemill.manifest import write_frames
 from tidemill.state import Saver, Snapshots, SupersededError, WatchedState, restore, scan
 from tidemill.state.mark import Mark
+from tidemill.state.snapshots import newest_tree
 from tidemill.store import Store
+from tidemill.tree import Tree, fetch_tree
 from tidemill.worker import item_state
 from tidemill.worker.faults import ItemError
 from tidemill.worker.item_state import ItemState
@@ -271,6 +276,79 @@ def test_items_begin_with_the_state_of_the_same_items(store, tmp_path, mutant, b
     if not mutant:
         with pytest.raises(ItemError, match=r"^'a' is not one of the items of first-00000000$"):
             attempt(store, tmp_path / "d", "d", like=Item(3, "a"), from_job=first).prepare()
+
+
+def saving(store: Store, job: str, folder: Path) -> Callable[[], None]:
+    """A job that runs. Each call is a checkpoint of its only item, of two files."""
+    write_frames(store, job, [(b'"x"', 1)])
+    folder.mkdir()
+    snapshots, saved = Snapshots(store, job, 0), count()
+    snapshots.claim("x", 0, "", None)
+    saver = Saver(snapshots, folder)
+
+    def checkpoint() -> None:
+        number = next(saved)
+        for name in ("model", "optimizer"):
+            (folder / name).write_text(f"{name} {number}")
+        saver.save(scan(folder), lambda: False)
+
+    return checkpoint
+
+
+@pytest.mark.parametrize("faster", [False, True])
+def test_the_state_of_a_job_that_runs_is_read_by_a_slow_machine(store, tmp_path, monkeypatch, faster):
+    """Meanwhile the job saves so often that the objects are overwritten."""
+    first = "first-00000000"
+    checkpoint = saving(store, first, tmp_path / "first")
+    for _ in range(4):
+        checkpoint()
+    slow, reads = restore, count()
+
+    def slowly(*arguments: Any, **options: Any) -> object:
+        if next(reads) < 2 or faster:
+            for _ in range(4):
+                checkpoint()
+        return slow(*arguments, **options)
+
+    monkeypatch.setattr(item_state, "restore", slowly)
+    state = attempt(store, tmp_path / "b", "b", like=Item(0, "x"), from_job=first)
+    if faster:
+        with pytest.raises(ItemError, match=r"^first-00000000 saves its state more often than it can be read") as found:
+            state.prepare()
+        assert not found.value.final
+    else:
+        state.prepare()
+        assert [path.read_text() for path in sorted(state.folder.iterdir())] == ["model 11", "optimizer 11"]
+
+
+@pytest.mark.parametrize("faster", [False, True])
+def test_the_state_of_a_job_that_runs_is_fetched_slowly(store, tmp_path, monkeypatch, faster):
+    checkpoint = saving(store, JOB, tmp_path / "first")
+    for _ in range(4):
+        checkpoint()
+    reads = count()
+
+    def slowly(of: Store, tree: Tree, name: str, how: Any) -> None:
+        if next(reads) < 2 or faster:
+            for _ in range(4):
+                checkpoint()
+        fetch_tree(of, tree, tmp_path / name)
+
+    monkeypatch.setattr(fetch_state, "_bring", slowly)
+    tree = newest_tree(store, JOB, 0)
+    assert tree is not None
+    line = "^x changes more often than it can be read here: its item saves its state all the time"
+    with pytest.raises(CloudError, match=line) if faster else nullcontext():
+        fetch_state._bring_newest(lambda: newest_tree(store, JOB, 0), tree, Mock(), store, "x")
+    if not faster:
+        assert [path.read_text() for path in sorted((tmp_path / "x").iterdir())] == ["model 11", "optimizer 11"]
+    # What nobody writes again is damaged.
+    newest = newest_tree(store, JOB, 0)
+    assert newest is not None
+    store.put(newest.files[0].object, b"other")
+    monkeypatch.setattr(fetch_state, "_bring", lambda of, tree, name, how: fetch_tree(of, tree, tmp_path / "y"))
+    with pytest.raises(DamagedError):
+        fetch_state._bring_newest(lambda: newest_tree(store, JOB, 0), newest, Mock(), store, "y")
 
 
 class Passing(threading.Event):

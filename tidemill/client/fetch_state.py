@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from tidemill.client.downloads import full, unwritable
 from tidemill.client.fetch_target import Fetching
-from tidemill.errors import CallerError
-from tidemill.job import JobSpec
+from tidemill.errors import CallerError, CloudError, DamagedError, StoreMissingError
+from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.ledger.paired import items_of
 from tidemill.state.snapshots import newest_tree
 from tidemill.store import Store
-from tidemill.tree import Tree, TreeFile, fetch_tree, is_there
+from tidemill.tree import Tree, TreeFile, fetch_tree, in_order, is_there
 
 STATE = "state"
 _THREADS = 16
+_REREADS = 5
+"""How often the state of an item that runs is read."""
 
 
 def fetch_state(ledger: Ledger, spec: JobSpec, how: Fetching) -> int:
@@ -31,17 +35,37 @@ def fetch_state(ledger: Ledger, spec: JobSpec, how: Fetching) -> int:
     if spec.state is None:
         raise CallerError("state is asked for, and the job's items have none.", "Leave it out.", what="state")
     found = 0
+    wanted = (item for item in items_of(ledger) if how.wants(item.index))
+
+    def look(item: Item) -> tuple[Item, Tree | None]:
+        return item, newest_tree(ledger.store, spec.job, item.index)
+
     try:
-        for item in items_of(ledger):
-            how.look()
-            tree = newest_tree(ledger.store, spec.job, item.index) if how.wants(item.index) else None
-            if tree is not None and tree.files:
-                _bring(ledger.store, tree, f"{STATE}/{how.names.of(item)}", how)
-                found += 1
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="state") as pool:
+            for item, tree in in_order(pool, look, wanted):
+                how.look()
+                if tree is not None and tree.files:
+                    _bring_newest(lambda of=item: look(of)[1], tree, how, ledger.store, f"{STATE}/{how.names.of(item)}")
+                    found += 1
     except OSError as error:
         folder = how.target.folder
         raise full(folder, error) or unwritable(folder, error) from None
     return found
+
+
+def _bring_newest(newest: Callable[[], Tree | None], tree: Tree, how: Fetching, store: Store, name: str) -> None:
+    """Bring a tree; while its item saves newer ones and overwrites it, the newest. What is here already stays."""
+    for _ in range(_REREADS):
+        try:
+            return _bring(store, tree, name, how)
+        except (DamagedError, StoreMissingError):
+            if (newer := newest()) is None or newer == tree:
+                raise
+            tree = newer
+    raise CloudError(
+        f"{name} changes more often than it can be read here: its item saves its state all the time.",
+        "Fetch it when the item has ended, or on a machine in the store's region.",
+    )
 
 
 def _bring(store: Store, tree: Tree, name: str, how: Fetching) -> None:

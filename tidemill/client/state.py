@@ -72,9 +72,9 @@ def check_paired(store: Store, settings: StateSettings | None, spool: Spool) -> 
     theirs = {key_of(item) for item in read_items(store, settings.from_job, index)}
     strange = [item.uri for item in spool.items() if key_of(item) not in theirs]
     if strange:
-        which = f"{counted(len(strange), 'item')} of {spool.count} {'is' if len(strange) == 1 else 'are'} not in it"
+        are = f"{counted(len(strange), 'item')} of {spool.count} {'is' if len(strange) == 1 else 'are'} not in it"
         raise CallerError(
-            f"state.from_job is {settings.from_job!r}, and {which} with the same metadata, such as {shown(strange[0])}.",
+            f"state.from_job is {settings.from_job!r}, and {are} with the same metadata, such as {shown(strange[0])}.",
             "Give items of that job, in any order, or name one of them for all: "
             f"state={{'from_job': {settings.from_job!r}, 'from_item': 0}}.",
             what="state.from_job",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tidemill.errors import DamagedError, StoreMissingError, shown
 from tidemill.removal import remove
-from tidemill.state.scan import Scan, StateError, folders_of, scan
+from tidemill.state.scan import StateError, folders_of, scan
 from tidemill.state.snapshots import Snapshot
 from tidemill.store import Store
 from tidemill.tree import fetch_tree
@@ -19,7 +19,6 @@ def restore(
     candidates: Sequence[Snapshot],
     folder: Path,
     *,
-    kept: Callable[[Snapshot, Scan], set[str]],
     stop: Callable[[], bool],
     room: Callable[[], int | None],
     note: Callable[[str], None],
@@ -30,7 +29,6 @@ def restore(
         store: Where the snapshots are.
         candidates: In the order in which they are tried.
         folder: The state folder; whatever else is in it is removed.
-        kept: Says which files of the folder, as scanned, are those of a snapshot already.
         stop: True ends it with `InterruptedError`.
         room: Asked how many bytes may be fetched, once what is to go has gone.
         note: Told why a snapshot was passed over.
@@ -42,7 +40,7 @@ def restore(
     problem: Exception | None = None
     for snapshot in candidates:
         try:
-            _leave(folder, lambda there, of=snapshot: kept(of, there))
+            _leave(folder, {file.path: file.size for file in snapshot.tree.files})
             fetch_tree(store, snapshot.tree, folder, stop=stop, room=room())
             return snapshot
         except (DamagedError, StoreMissingError) as error:
@@ -50,17 +48,17 @@ def restore(
             note(f"snapshot {snapshot.origin} cannot be restored: {error}")
     if problem is not None:
         raise DamagedError(f"None of the snapshots of the item can be restored: {problem}")
-    _leave(folder, lambda there: ())
+    _leave(folder, {})
     return None
 
 
-def _leave(folder: Path, kept: Callable[[Scan], Collection[str]]) -> None:
-    """Leave nothing in a folder but some of its files, and the folders that they are in. A program may have left
-    anything there, or in its place."""
+def _leave(folder: Path, sizes: Mapping[str, int]) -> None:
+    """Leave nothing in a folder but files of these paths and sizes, and the folders that they are in. A program may
+    have left anything there, or in its place."""
     if folder.is_symlink() or not folder.is_dir():
         remove(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = kept(scan(folder, strict=False))
+    paths = {path for path, seen in scan(folder, strict=False).items() if sizes.get(path) == seen.size}
     folders = folders_of(paths)
     for place in sorted(folders):
         with os.scandir(folder / place) as entries:

@@ -67,12 +67,6 @@ class Saver:
         self._mapped, self._mapped_now = set(), set()
         return self.differs(there)
 
-    def kept(self, snapshot: Snapshot, there: Scan) -> set[str]:
-        """Files of a folder that are those of a snapshot already, by what we know of them."""
-        files = {file.path: file for file in snapshot.tree.files}
-        known = self._known.items()
-        return {path for path, (seen, file) in known if there.get(path) == seen and files.get(path) == file}
-
     def mapped(self, paths: Collection[str]) -> None:
         """Note the files that are mapped to be written now: that changes them, but not always their times."""
         self._mapped, self._mapped_now = self._mapped | set(paths), set(paths)

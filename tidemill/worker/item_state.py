@@ -51,6 +51,8 @@ FAST_SECONDS = 60.0
 """A program that fails sooner after a restore than this may not be able to read the snapshot."""
 SPARE_SECONDS = 10.0
 """What is left of a notice for the commit and for giving the chunk back."""
+REREADS = 5
+"""How often the state of a job that runs is read."""
 PATIENCE = 5
 """Intervals after which files that are written all the time no longer hold a snapshot up."""
 
@@ -116,17 +118,8 @@ class ItemState:
                 self._snapshots.check()
             began = time.monotonic()
             own = choose(recent)
-            first = [] if own else self._of_another_job()
             try:
-                restored = restore(
-                    self._snapshots.store,
-                    own or first,
-                    self.folder,
-                    kept=self._saver.kept,
-                    stop=lambda: self.stop.raised,
-                    room=self._room,
-                    note=lambda text: log(text, "warning", **self._labels),
-                )
+                restored = self._restore(own) if own else self._restore_another_jobs()
             except (DamagedError, StateError) as error:
                 raise ItemError("state", str(error), final=True) from None
             # Objects of another job may go or change: the first snapshot sends all files.
@@ -136,6 +129,28 @@ class ItemState:
             seconds, size = round(time.monotonic() - began, 3), restored.tree.size
             where: dict[str, Any] = {} if own else {"from_job": self._settings.from_job}
             log("state restored", **self._labels, **where, snapshot=restored.origin, bytes=size, seconds=seconds)
+
+    def _restore(self, candidates: list[Snapshot]) -> Snapshot | None:
+        return restore(
+            self._snapshots.store,
+            candidates,
+            self.folder,
+            stop=lambda: self.stop.raised,
+            room=self._room,
+            note=lambda text: log(text, "warning", **self._labels),
+        )
+
+    def _restore_another_jobs(self) -> Snapshot | None:
+        """Begin with the state of another job. One that runs overwrites its snapshots: then the newest one is read
+        again, and what is here of it already stays."""
+        for _ in range(REREADS):
+            candidates = self._of_another_job()
+            try:
+                return self._restore(candidates)
+            except DamagedError:
+                if self._of_another_job()[:1] == candidates[:1]:
+                    raise
+        raise ItemError("state", f"{self._settings.from_job} saves its state more often than it can be read here")
 
     def _of_another_job(self) -> list[Snapshot]:
         """Snapshots of the job whose state the item begins with, if it is to begin with one."""
