@@ -1,7 +1,8 @@
 """Items on this machine: functions and commands, recorded and resumable, compared with tools that keep less or nothing.
 
 The other tools come from PyPI, once, into their own virtual environment in the user's cache. If one is unavailable, the
-benchmark says so and skips it. Everything is measured in one run; ratios between tools mean more than seconds.
+benchmark says so and skips it. Tools take turns in one run, the median of each counts, and limits are ratios between
+them: seconds say more about the machine and what else it does.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ COMMANDS = 1_000
 RUNS = 3
 RECORD_COSTS = 4
 """Upper limit: the cost of a durable record of every item, relative to a tool that keeps nothing."""
+POOL_COSTS = 1.9
+"""The same relative to a pool of processes of the standard library, which hands items out one by one, as we do."""
+START_COSTS = 1.7
+"""The same relative to xargs, which starts a command an item, as we do."""
+RECORDED = 0.35
+"""Upper limit relative to GNU parallel with its log and its results: it keeps a record of every item, as we do."""
 MUST_BEAT = 1
 TIMEOUT_SECONDS = 600
 TIDEMILL = Path(sys.executable).parent / "tidemill"
@@ -87,37 +94,45 @@ def functions(folder: Path, env: Mapping[str, str]) -> None:
     print(f"\n{ITEMS} functions (sha256 of a short text), 2 workers, from the command to its end")
     print(f"{'tool':<34} {'seconds':>8} {'CPU s':>6}  keeps")
     write_items(folder, ITEMS)
-    ours = best(lambda: tidemill(folder, env, "--function", "work:digest"), RUNS)
-    row("tidemill run --function", ours, "every outcome")
-    pool = best(lambda: python(folder, env, POOL), RUNS)
-    row("multiprocessing, chunks of one", pool, "nothing")
     other = competitors()
-    for label, code, kept, limit in (
-        ("joblib", JOBLIB, "nothing", RECORD_COSTS),
-        ("joblib with Memory", MEMORY, "results, a folder an item", MUST_BEAT),
-        ("Ray, a task an item", RAY, "nothing", MUST_BEAT),
+
+    def cold(tool: str, code: str) -> Ran:
+        shutil.rmtree(folder / "memory", ignore_errors=True)
+        return python(folder, env, code, other[tool])
+
+    tools = {
+        "tidemill run --function": lambda: tidemill(folder, env, "--function", "work:digest"),
+        "the same again": lambda: tidemill(folder, env, "--function", "work:digest", keep=True),
+        "multiprocessing, chunks of one": lambda: python(folder, env, POOL),
+    }
+    if "joblib" in other:
+        tools |= {
+            "joblib": lambda: cold("joblib", JOBLIB),
+            "joblib with Memory": lambda: cold("joblib", MEMORY),
+            "the same again, joblib with Memory": lambda: python(folder, env, MEMORY, other["joblib"]),
+        }
+    ran = in_turns(tools, RUNS)
+    if "ray" in other:
+        # It is twenty times slower than the rest, so one run is enough.
+        ran["Ray, a task an item"] = cold("ray", RAY)
+    ours, again = ran["tidemill run --function"], ran["the same again"]
+    for label, base, name, kept, limit in (
+        ("tidemill run --function", None, "", "every outcome", 0),
+        ("the same again", None, "", "every outcome", 0),
+        ("multiprocessing, chunks of one", ours, "over-multiprocessing", "nothing", POOL_COSTS),
+        ("joblib", ours, "over-joblib", "nothing", RECORD_COSTS),
+        ("joblib with Memory", ours, "over-joblib-with-memory", "results, a folder an item", MUST_BEAT),
+        ("the same again, joblib with Memory", again, "again-over-joblib-with-memory", "results", MUST_BEAT),
+        ("Ray, a task an item", ours, "over-ray-a-task-an-item", "nothing", MUST_BEAT),
     ):
-        tool = label.split(",", maxsplit=1)[0].split()[0].lower()
-        if tool not in other:
+        if label not in ran:
             print(f"{label:<34} {'-':>8} {'-':>6}  could not be installed")
             continue
-
-        def cold(code: str = code, tool: str = tool) -> Ran:
-            shutil.rmtree(folder / "memory", ignore_errors=True)
-            return python(folder, env, code, other[tool])
-
-        # Ray is twenty times slower than the rest, so one run is enough.
-        ran = best(cold, 1 if tool == "ray" else RUNS)
-        row(label, ran, kept)
-        name = label.lower().replace(" ", "-").replace(",", "")
-        figure(f"items-20k-functions-over-{name}", ours.seconds / ran.seconds, "x", limit)
-    figure("items-20k-functions-seconds", ours.seconds, "s", 1.2)
-    figure("items-20k-functions-over-multiprocessing", ours.seconds / pool.seconds, "x", RECORD_COSTS)
+        row(label, ran[label], kept)
+        if base:
+            figure(f"items-20k-functions-{name}", base.seconds / ran[label].seconds, "x", limit)
     memory = tidemill(folder, env, "--function", "work:digest", watch=True)
     figure("items-20k-functions-memory", memory.megabytes, "MB", 110)
-    started = time.monotonic()
-    tidemill(folder, env, "--function", "work:digest", keep=True)
-    figure("items-20k-functions-again-seconds", time.monotonic() - started, "s", 1.5)
 
 
 def flat(folder: Path, env: Mapping[str, str]) -> None:
@@ -145,19 +160,32 @@ def commands(folder: Path, env: Mapping[str, str]) -> None:
     print(f"\n{COMMANDS} commands (/bin/true), 2 workers, from the command to its end")
     print(f"{'tool':<34} {'seconds':>8} {'CPU s':>6}  keeps")
     write_items(folder, COMMANDS)
-    ours = best(lambda: tidemill(folder, env, "--", "/bin/true"), RUNS)
-    row("tidemill run -- /bin/true", ours, "every outcome")
     items = (folder / "items.txt").read_bytes()
-    tools = [("xargs", ["xargs", "-P2", "-n1", "/bin/true"], "nothing")]
-    tools.append(("parallel", ["parallel", "-j2", "--joblog", str(folder / "joblog"), "/bin/true"], "exit codes"))
-    for tool, command, kept in tools:
-        if shutil.which(tool) is None:
-            print(f"{tool:<34} {'-':>8} {'-':>6}  not on this machine")
+    results = folder / "results"
+
+    def parallel() -> Ran:
+        shutil.rmtree(results, ignore_errors=True)
+        kept = ["--joblog", f"{folder}/joblog", "--results", str(results)]
+        return run(["parallel", "-j2", *kept, "/bin/true"], folder, env, stdin=items)
+
+    tools = {
+        "tidemill run -- /bin/true": lambda: tidemill(folder, env, "--", "/bin/true"),
+        "xargs -P2 -n1": lambda: run(["xargs", "-P2", "-n1", "/bin/true"], folder, env, stdin=items),
+    }
+    if shutil.which("parallel"):
+        tools["parallel --joblog --results"] = parallel
+    ran = in_turns(tools, RUNS)
+    ours = ran["tidemill run -- /bin/true"]
+    row("tidemill run -- /bin/true", ours, "every outcome")
+    for label, name, kept, limit in (
+        ("xargs -P2 -n1", "xargs", "nothing", START_COSTS),
+        ("parallel --joblog --results", "parallel", "exit codes, output", RECORDED),
+    ):
+        if label not in ran:
+            print(f"{label:<34} {'-':>8} {'-':>6}  not on this machine (Debian: apt-get install parallel)")
             continue
-        ran = best(lambda command=command: run(command, folder, env, stdin=items), RUNS)
-        row(" ".join(command[:3]), ran, kept)
-        figure(f"items-1000-commands-over-{tool}", ours.seconds / ran.seconds, "x", 1.7)
-    figure("items-1000-commands-seconds", ours.seconds, "s", 0.9)
+        row(label, ran[label], kept)
+        figure(f"items-1000-commands-over-{name}", ours.seconds / ran[label].seconds, "x", limit)
 
 
 # ---- killed -----------------------------------------------------------------------------------------------------
@@ -308,6 +336,15 @@ def competitors() -> dict[str, Path]:
 def best(measure: Callable[[], Ran], runs: int) -> Ran:
     """Return the fastest of some runs."""
     return min((measure() for _ in range(runs)), key=lambda ran: ran.seconds)
+
+
+def in_turns(tools: Mapping[str, Callable[[], Ran]], runs: int) -> dict[str, Ran]:
+    """Return the median run of each tool. They take turns, so that what else the machine does disturbs all of them."""
+    ran: dict[str, list[Ran]] = {name: [] for name in tools}
+    for _ in range(runs):
+        for name, measure in tools.items():
+            ran[name].append(measure())
+    return {name: sorted(each, key=lambda one: one.seconds)[len(each) // 2] for name, each in ran.items()}
 
 
 def row(tool: str, ran: Ran, kept: str) -> None:
