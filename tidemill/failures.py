@@ -21,6 +21,10 @@ ID_DIGITS = 10
 """Two of 10,000 groups share an id in one job of 20,000."""
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Failure)\b")
 _VARYING = re.compile(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8,}\b|\d+")
+_WORKER = re.compile(r"/workers/[0-9a-f]+-[0-9a-f]+(-\d+)?/")
+"""The folder of a worker, in whose paths a program finds its input and its output."""
+_OUTPUT = re.compile(r"/out/[a-z][a-z0-9-]*-[0-9a-f]{8}/\d+/[^/\s]+/")
+"""Where an attempt's output goes: the names of its job, item and lease."""
 _SAID_BY_US = {
     "timeout": "over its time limit",
     "memory": "over its memory limit",
@@ -61,7 +65,11 @@ def telling_line(outcome: Outcome) -> str:
 
 def generalised(message: str, uri: str) -> str:
     """A message without the item's own names and without numbers, so that equal mistakes are equal."""
+    message = _OUTPUT.sub("/out/#/", _WORKER.sub("/workers/#-#/", message))
     for own in sorted({uri, unquote(uri), *(part for part in uri.rpartition("/")[2:] if len(part) > 3)}, key=len)[::-1]:
-        if own:
+        if len(own) > 3:
             message = message.replace(own, "{item}")
+        elif own and not own.isdecimal():
+            # A short name is also part of other words.
+            message = re.sub(rf"(?<!\w){re.escape(own)}(?!\w)", "{item}", message)
     return _VARYING.sub("#", message)

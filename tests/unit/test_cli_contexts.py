@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
@@ -163,7 +165,8 @@ def test_verbs_options_and_contexts_are_completed(uris):
     assert completed(["tidemill", "use", "vision-p"]) == ["vision-prod"]
     assert completed(["tidemill", "status", "--pipeline", "vi"]) == ["vision-dev", "vision-prod"]
     assert completed(["tidemill", "completion", "z"]) == ["zsh"]
-    assert completed(["tidemill", "nonsense", "x"]) in ([], [""])
+    # Where nothing else is known, the shell completes files.
+    assert completed(["tidemill", "nonsense", "x"]) == ["x"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -195,3 +198,44 @@ def test_bash_completes_with_the_script(uris, tmp_path):
         check=True,
     )
     assert found.stdout == "status\n"
+
+
+def test_bash_completes_files_where_nothing_else_is_known(uris, tmp_path):
+    """Keys typed into a shell on a terminal of its own."""
+    program = tmp_path / "bin" / "tidemill"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom tidemill.cli import main\nraise SystemExit(main())\n")
+    program.chmod(0o755)
+    for name in ("paths.txt", "work.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "code").mkdir()
+    ours, theirs = pty.openpty()
+    shell = subprocess.Popen(
+        [shutil.which("bash") or "bash", "--norc", "--noprofile", "-i"],
+        cwd=tmp_path,
+        env={"PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(Path.cwd()), "TERM": "dumb"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+
+    def seen(keys, expected):
+        """Type, and read what the terminal shows until it has what is expected."""
+        os.write(ours, keys.encode())
+        shown = ""
+        while expected not in shown and select.select([ours], [], [], 60)[0]:
+            shown += os.read(ours, 4096).decode()
+        assert expected in shown
+
+    try:
+        seen('eval "$(tidemill completion bash)"; echo rea""dy\r', "ready")
+        for typed, rest in [("--items pat", "hs.txt"), ("--code co", "de/"), ("a -- python3 wor", "k.py")]:
+            seen(f"tidemill run {typed}\t", f"{typed}{rest}")
+            seen("\x15", "")
+        seen("tidemill expl\t", "explain")
+    finally:
+        shell.kill()
+        shell.wait(timeout=60)
+        os.close(ours)

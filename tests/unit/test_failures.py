@@ -60,6 +60,27 @@ def test_the_line_that_tells_most(error, reason, code, line):
     assert telling_line(failed(0, error, reason, code)) == line
 
 
+def test_paths_of_workers_and_of_outputs_do_not_tell_mistakes_apart():
+    """The same mistake in two jobs, by workers of this machine and of clouds, whose ids stay what they were."""
+    read = "FileNotFoundError: '/tmp/tidemill-0/workers/{}/0/input/{}'"
+    local = [
+        failed(0, read.format(f"{run}-6922a3f1-{n}", "a.jpg"), uri="in/a.jpg") for n, run in enumerate(["782b", "19"])
+    ]
+    cloud = failed(0, read.format("17-187a2f6c9d0e4b21", "a.jpg"), uri="in/a.jpg")
+    assert {group_key(one).id for one in [*local, cloud]} == {"1138954f51"}
+    sent = "PUT of file:///st/out/{}/{}/a1-{}.1/o failed: the disk is full"
+    full = [sent.format("w-d8cc0d68", 3, "8c09f2e17841"), sent.format("other-127b6781", 14, "f56c168ec9f0")]
+    assert (
+        len(
+            {
+                group_key(failed(n, said, uri=uri)).id
+                for n, (said, uri) in enumerate(zip(full, ["4", "a1"], strict=True))
+            }
+        )
+        == 1
+    )
+
+
 def test_groups_are_bounded(monkeypatch):
     monkeypatch.setattr(failures, "MAX_GROUPS", 3)
     words = ["a", "b", "c", "d", "e", "a"]

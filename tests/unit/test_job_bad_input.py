@@ -131,6 +131,11 @@ SUBMITS = {
         "function",
         ["--function local:run"],
     ),
+    "a module that stays here": (
+        ["--queue", "cpu", ITEM, "--function", "local:run"],
+        "function",
+        ["local is a module of this folder", "--code ."],
+    ),
     "a shell and several words": (
         ["--queue", "cpu", "--shell", ITEM, "--", "cat", "$TIDEMILL_INPUT"],
         None,

@@ -280,10 +280,13 @@ class TestStart:
         assert ran.returncode == 1
         assert "No module named 'no_such_module_anywhere'" in ran.stdout
 
-    def test_an_interpreter_that_is_missing_stops_the_job(self, code):
-        ran = code.run("--items", code.items(50), "--python", "/no/such/python3", "--function", "work:trivial")
+    def test_an_interpreter_that_cannot_start_stops_the_job(self, code):
+        python = code.folder / "python"
+        python.write_text("#!/no/such/python3\n")
+        python.chmod(0o755)
+        ran = code.run("--items", code.items(50), "--python", str(python), "--function", "work:trivial")
         assert ran.returncode == 1
-        assert "/no/such/python3 did not start" in ran.stdout
+        assert f"{python} did not start" in ran.stdout
 
 
 class TestShim:

@@ -165,7 +165,10 @@ class TestCommands:
         assert json.loads(status.stdout)["failed"] == 1
         results = [json.loads(line) for line in here.ask("results", said["job"], *where, "--json").stdout.splitlines()]
         assert [(o["uri"], o["status"], o["attempts"]) for o in results] == [("a", "succeeded", 1), ("b", "failed", 3)]
-        assert "said b" in here.ask("logs", said["job"], *where, "--item", "1").stdout
+        assert here.ask("logs", said["job"], *where, "--item", "1").stdout.count("said b") == 3
+        here.ask("retry", said["job"], *where, "--failed")
+        assert here.run("--job", said["job"]).returncode == 1
+        assert here.ask("logs", said["job"], *where, "--item", "1").stdout.count("said b") == 6
 
     def test_a_relative_program_and_item_are_found(self, here):
         (here.folder / "program.py").write_text("import sys; sys.exit(open(sys.argv[1]).read() != 'text')")
@@ -182,14 +185,18 @@ class TestCommands:
             (["a", "--store", "s3://bucket", "--", "true"], "file:///folder"),
             (["a", "--reclaim-every", "soon", "--", "true"], "is not a duration"),
             (["a", "--function", "nonsense"], "module:function"),
+            (["a", "--function", "shrap:measure"], "Did you mean 'sharp'?"),
+            (["a", "--python", "/nope/python", "--function", "os:getpid"], "--python is '/nope/python'"),
             (["--", "true"], "items"),
         ],
     )
     def test_mistakes_are_told_in_one_line(self, here, arguments, said):
+        (here.folder / "sharp.py").write_text("def measure(uri): pass")
         ran = here.run(*arguments)
         assert ran.returncode == 2
         assert said in ran.stderr
         assert "Traceback" not in ran.stderr
+        assert not list(here.store.glob("jobs/*"))
 
 
 class TestKilled:
@@ -325,6 +332,21 @@ class TestStuck:
         here.store.write_text("a file where the store was")
         gate.touch()
         assert run.wait(timeout=SECONDS) not in (0, None)
+
+    @pytest.mark.parametrize("taken", ["moved", "removed"])
+    def test_a_store_that_vanishes_ends_the_run_and_is_not_made_anew(self, here, taken):
+        gate = here.folder / "gate"
+        wait = f"until [ -e {gate} ]; do sleep 0.05; done; echo > $TIDEMILL_OUTPUT/o"
+        run = here.start("--items", here.items(8), "--workers", "2", "--", "sh", "-c", wait)
+        until(lambda: len(list(here.store.glob("jobs/*/r0/attempts/*/*"))) == 2, "two leases")
+        here.store.rename(here.folder / "elsewhere")
+        if taken == "removed":
+            shutil.rmtree(here.folder / "elsewhere")
+        gate.touch()
+        _, err = run.communicate(timeout=SECONDS)
+        assert run.returncode == 3
+        assert "does not hold sh-" in err.decode().splitlines()[-1]
+        assert not here.store.exists()
 
     def test_a_frozen_worker_is_named_and_replaced(self, here):
         """After four seconds instead of a minute."""

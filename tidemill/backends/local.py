@@ -14,7 +14,7 @@ import platform
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
@@ -207,9 +207,6 @@ class LocalBackend(Backend):
         desk = Desk(self._store, search.job)
         lines = [line for path in desk.logs.glob("*.jsonl") for line in _lines(path, search)]
         yield from sorted(lines, key=lambda line: (line.at, line.id))
-
-    def child_logs(self, array: ArrayState, index: int, search: LogSearch) -> Iterator[LogLine]:
-        return self.logs(replace(search, items=None))
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         return {name: QueueState(True, True, "this machine") for name in queues}

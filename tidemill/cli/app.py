@@ -105,6 +105,8 @@ def suggestion(word: str) -> str:
 
 
 def execute(arguments: list[str]) -> int:
+    if "_TIDEMILL_COMPLETE" in os.environ:
+        importlib.import_module("tidemill.cli.completion")
     try:
         code = app.main(arguments or ["--help"], prog_name="tidemill", standalone_mode=False)
         sys.stdout.flush()

@@ -1,11 +1,30 @@
-"""`tidemill completion`: the script that completes commands, options and names in a shell."""
+"""`tidemill completion`: the script that completes commands, options, names and files in a shell."""
 
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    get_completion_class,
+)
 
 VARIABLE = "_TIDEMILL_COMPLETE"
+
+
+class _OrFiles(ShellComplete):
+    """Completes files where nothing else is known: a script takes the place of the shell's own completion."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
+        return super().get_completions(args, incomplete) or [CompletionItem(incomplete, type="file")]
+
+
+for _shell in (BashComplete, ZshComplete, FishComplete):
+    add_completion_class(type(f"{_shell.__name__}OrFiles", (_OrFiles, _shell), {}), _shell.name)
 
 
 @click.command()

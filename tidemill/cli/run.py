@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from tidemill import layout
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, rehearsed, what_runs
 from tidemill.cli.kinds import Duration, Size
 from tidemill.cli.options import PIPELINE, as_json, pipeline_uri
-from tidemill.errors import CallerError
+from tidemill.errors import CallerError, StoreMissingError
 
 if TYPE_CHECKING:
     from tidemill.backends.local import Desk, Origin
@@ -165,6 +166,8 @@ def typed_here(asked: dict[str, Any], interpreter: str | None = None) -> dict[st
         raise click.UsageError("give either a PROGRAM after --, or --function MODULE:FUNCTION.")
     if interpreter is not None and not function and not code:
         raise click.UsageError("--python goes with --function or --code.")
+    if interpreter is not None and shutil.which(interpreter) is None:
+        raise CallerError.about("--python", interpreter, "a Python of this machine", "Give its path, or leave it out.")
     return asked | {"code": code, "command": program or None, "name": asked["name"] or name_of(program, function)}
 
 
@@ -241,7 +244,9 @@ def run(
         tell(keeper)
         # Its last process holds the lock, which marks the job as running.
         keeper.close()
-    for words in changed_while(Ledger(pipeline.store, job.id), job.spec, began):
+    if not ledger.store.exists(layout.spec(job.id)):
+        raise StoreMissingError(f"{ledger.store.uri} does not hold {job.id} any more.", "Put the job store back.")
+    for words in changed_while(ledger, job.spec, began):
         click.echo(words, err=True)
     status = job.status(running=True)
     if interrupted and status.remaining:
@@ -305,7 +310,7 @@ def show(pipeline: Pipeline, job: Job, keeper: KeeperHandle, status: Status, as_
         if keeper.died:
             table["workers"] = f"{keeper.died} died: tidemill logs {job.id} --worker{where}"
         show_facts(table)
-    return status.exit_code
+    return status.exit_code or int(status.state != "finished")
 
 
 def leads_to(uri: str) -> bool:

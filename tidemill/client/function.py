@@ -29,7 +29,12 @@ def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[
     folder = code or (Path.cwd() if local else None)
     if folder is None:
         if module_file(Path.cwd(), module):
-            yield f"{module} is also a module of this folder; the queue's machines do not get it (--code . sends it)."
+            raise CallerError(
+                f"function is {function!r}; {module} is a module of this folder, which the queue's machines do not "
+                "have.",
+                "Send the folder: --code . To run the image's own module of that name, submit from another folder.",
+                what="function",
+            )
         return
     found = module_file(folder, module)
     if found:
@@ -44,6 +49,12 @@ def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[
     if first in sys.stdlib_module_names or (local and importlib.util.find_spec(first)):
         return
     near = nearest(first, [path.stem for path in folder.glob("*.py")])
+    if local and near:
+        raise CallerError(
+            f"function is {function!r}; neither {folder} nor this Python has a module {first!r}.{near}",
+            "Correct it.",
+            what="function",
+        )
     where = "the Python that runs it" if local else f"the image or {folder.name}/requirements.txt"
     yield f"{folder} has no module {first!r}; it must come from {where}.{near}"
 

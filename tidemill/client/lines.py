@@ -158,7 +158,12 @@ def read_lines(
     """
     backend, following = site.backend, search is not None
     search = search or wanted.search(spec)
-    children = [] if wanted.item is None or not backend.sees_children else _children(site, ledger, spec, wanted.item)
+    # What a local job's workers print is read by one search.
+    children = (
+        []
+        if wanted.item is None or site.local or not backend.sees_children
+        else _children(site, ledger, spec, wanted.item)
+    )
     if children:
         found = (line for array, index in children for line in backend.child_logs(array, index, search))
     elif wanted.narrow and wanted.item is None and not following:

@@ -71,6 +71,8 @@ def _code(error: Exception) -> str:
 def _answer(error: Exception) -> str:
     """The store's answer without the request; for other errors their first line."""
     text = str(error)
+    if "(os error 28)" in text:
+        return "the disk is full"
     if code := re.search(r"<Code>(\w+)</Code>", text):
         said = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
         return f"{code[1]}: {said[1]}" if said and said[1] != code[1] else code[1]

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import obstore
+from obstore.store import LocalStore
+
 from tidemill.figures import file_size
 
 STREAM_BYTES = 8 * 1024 * 1024
@@ -42,6 +45,13 @@ def how_to_put(size: int) -> dict[str, Any]:
     if size <= PART_BYTES:
         return {"use_multipart": False}
     return {"chunk_size": max(PART_BYTES, -(-size // MAX_PARTS)), "max_concurrency": 4}
+
+
+def put_into(backend: Any, name: str, data: Any, **options: Any) -> None:
+    """Write an object. A folder that has vanished is not made anew, without what it held."""
+    if isinstance(backend, LocalStore) and not os.path.isdir(str(backend.prefix)):
+        raise FileNotFoundError(str(backend.prefix))
+    obstore.put(backend, name, data, **options)
 
 
 def blocks(file: BinaryIO, size: int, digest: hashlib._Hash | None = None) -> Iterator[bytes]:

@@ -25,7 +25,7 @@ from tidemill.errors import CallerError, FileChangedError, StoreDeniedError, Sto
 from tidemill.store.answers import Created, Entry, Uploaded
 from tidemill.store.clients import gcs_store, s3_store
 from tidemill.store.errors import as_exception, translated
-from tidemill.store.files import PART_BYTES, STREAM_BYTES, blocks, how_to_put, no_room, open_plain
+from tidemill.store.files import PART_BYTES, STREAM_BYTES, blocks, how_to_put, no_room, open_plain, put_into
 
 T = TypeVar("T")
 PAGE = 1000
@@ -100,7 +100,7 @@ class Store:
         """Write an object, or its `size` bytes from a function that gives blocks; an error of that leaves no object.
         A browser shows an object of a `media_type` that it knows."""
         attributes: Any = {"Content-Type": media_type} if media_type and self.is_object_store else None
-        put = partial(obstore.put, self._backend, name, attributes=attributes, **how_to_put(size))
+        put = partial(put_into, self._backend, name, attributes=attributes, **how_to_put(size))
         _bounded("PUT", self.uri_of(name), lambda: put(data() if callable(data) else data))
 
     def exists(self, name: str) -> bool:
@@ -127,7 +127,7 @@ class Store:
         """
         for pause in (*_PAUSES, None):
             try:
-                _bounded("PUT", self.uri_of(name), lambda: obstore.put(self._backend, name, data, mode="create"))
+                _bounded("PUT", self.uri_of(name), lambda: put_into(self._backend, name, data, mode="create"))
                 return Created(True, data)
             except AlreadyExistsError:
                 settled = self._read_back(name, data)
@@ -273,7 +273,7 @@ class Store:
                 file.seek(0)
                 parts = blocks(file, before.st_size, digest)
                 data = b"".join(parts) if before.st_size <= PART_BYTES else parts
-                obstore.put(self._backend, name, data, **how_to_put(before.st_size))
+                put_into(self._backend, name, data, **how_to_put(before.st_size))
                 return Uploaded(before.st_size, digest.hexdigest() if digest else None)
 
             uploaded = _bounded("PUT", self.uri_of(name), transfer)
