@@ -144,7 +144,7 @@ def _no_prices(cloud: str, region: str) -> str:
     return (
         f"Cost: unknown. The price table has no prices for {region}; it has {known}. "
         f"`python -m ops prices refresh --cloud {cloud} --region {region}` asks the cloud. A cap on money per hour "
-        "counts no machine without a price."
+        "counts the dearest price known elsewhere."
     )
 
 

@@ -1,5 +1,6 @@
 """`python -m ops plan` and `deploy`: do what was approved, and nothing else."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -28,6 +29,8 @@ def plan(stack: str, out: Path) -> None:
     The plan holds the stack's configuration and the inputs of each change, with secrets encrypted. Exits 1 if the
     program fails or a mandatory policy is violated, 2 if an argument or the stack file is wrong.
     """
+    if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+        raise click.UsageError(f"--out {out}: {out.parent} is not a folder that you may write to.")
     sys.exit(_pulumi(stack, "preview", "--diff", "--save-plan", str(out.resolve()), timeout=_PREVIEW_SECONDS))
 
 
@@ -47,8 +50,25 @@ def deploy(stack: str, saved: Path | None) -> None:
     stack file is wrong.
     """
     # Without a plan the engine previews first: protection stops an `up` only when it reaches a protected resource.
+    if saved is not None:
+        _refuse_other(saved)
     options = ["--skip-preview", "--plan", str(saved.resolve())] if saved else []
     sys.exit(up(stack, *options))
+
+
+def _refuse_other(saved: Path) -> None:
+    """Refuse a file that is no plan, before the engine starts.
+
+    Source: https://pkg.go.dev/github.com/pulumi/pulumi/sdk/v3/go/common/apitype, DeploymentPlanV1
+    """
+    try:
+        plan = json.loads(saved.read_bytes())
+    except (ValueError, OSError):
+        plan = None
+    if not isinstance(plan, dict) or not {"manifest", "resourcePlans"} & plan.keys():
+        raise click.UsageError(
+            f"--plan {saved}: it is not a plan. Write one: python -m ops plan --stack STACK --out FILE"
+        )
 
 
 def up(stack: str, *options: str) -> int:

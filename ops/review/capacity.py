@@ -10,7 +10,7 @@ from components import machines
 from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, QUEUE, TEMPLATES
 from ops.review.diffs import at
 from ops.review.document import State, Step
-from ops.review.models import Finding, Fleet, Idle, Money
+from ops.review.models import Finding, Fleet, Idle, Money, Severity
 from ops.review.values import is_unknown, objects, texts
 from tidemill.capacity import fleet_usd, most_machines
 from tidemill.prices import HOURS_A_MONTH, PriceOrigin, origin
@@ -106,13 +106,18 @@ def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
             continue
         more = after is not None and after > (before or 0)
         title = f"may start {after} vCPUs, was {before}" if before is not None else f"new: up to {after} vCPUs"
-        yield Finding("medium" if more else "low", "capacity", fleet.name, urns[fleet.name], title, _dollars(fleet))
+        unknown = fleet.market == "on_demand" and fleet.usd_hour_after and fleet.usd_hour_after.unknown
+        severity: Severity = "low" if not more else "high" if unknown else "medium"
+        yield Finding(severity, "capacity", fleet.name, urns[fleet.name], title, _dollars(fleet))
 
 
 def _dollars(fleet: Fleet) -> tuple[str, ...]:
-    """The most that a fleet costs per hour, in words; empty where nothing is known of it."""
+    """The most that a fleet costs per hour, in words; empty where it does not exist."""
     usd = fleet.usd_hour_after
-    return (f"At most ${usd.high:,.2f} per hour with all its machines.",) if usd and usd.high is not None else ()
+    if usd is None:
+        return ()
+    known = (f"At most ${usd.high:,.2f} per hour with all its machines.",) if usd.high is not None else ()
+    return (*known, f"No price is known here for {', '.join(usd.unknown)}.") if usd.unknown else known
 
 
 def _first(steps: list[Step], *, before: bool) -> set[str]:

@@ -8,7 +8,11 @@ from .common.settings import settings
 
 
 @stack_rule(
-    "The hourly cost of a stack is capped, as far as prices are known.", HIGH, COMPUTE_ENVIRONMENT, parameters=USD
+    "The hourly cost of a stack is capped; a price that is not known counts as the dearest known one.",
+    HIGH,
+    COMPUTE_ENVIRONMENT,
+    parameters=USD,
 )
 def violations(args: Stack) -> StackViolations:
-    yield from over_usd("aws", settings().region("aws"), fleets(args.resources), parameter(args, "maxUsdPerHour"))
+    limits = (parameter(args, name) for name in USD)
+    yield from over_usd("aws", settings().region("aws"), fleets(args.resources), *limits)

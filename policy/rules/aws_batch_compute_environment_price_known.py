@@ -1,4 +1,4 @@
-"""Every machine type of the compute environments has a known price, so that the cap on money counts it."""
+"""Every machine type of the compute environments has a known price, so that the cap on money counts no dearer one."""
 
 from .common.batch import fleets
 from .common.caps import unpriced

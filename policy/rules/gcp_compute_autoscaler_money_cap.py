@@ -7,6 +7,12 @@ from .common.rule import HIGH, Stack, StackViolations, parameter, stack_rule
 from .common.settings import settings
 
 
-@stack_rule("The hourly cost of a stack is capped, as far as prices are known.", HIGH, *AUTOSCALERS, parameters=USD)
+@stack_rule(
+    "The hourly cost of a stack is capped; a price that is not known counts as the dearest known one.",
+    HIGH,
+    *AUTOSCALERS,
+    parameters=USD,
+)
 def violations(args: Stack) -> StackViolations:
-    yield from over_usd("gcp", settings().region("gcp"), fleets(args.resources), parameter(args, "maxUsdPerHour"))
+    limits = (parameter(args, name) for name in USD)
+    yield from over_usd("gcp", settings().region("gcp"), fleets(args.resources), *limits)

@@ -1,4 +1,4 @@
-"""Every machine type of an instance group has a known price, so that the cap on money counts it."""
+"""Every machine type of an instance group has a known price, so that the cap on money counts no dearer one."""
 
 from .common.caps import unpriced
 from .common.fleets import fleets

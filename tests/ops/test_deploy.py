@@ -27,13 +27,20 @@ def test_a_plan_is_a_preview_under_the_policies_that_is_saved(pulumi, tmp_path):
 
 
 def test_a_deploy_keeps_to_the_plan_it_is_given(pulumi, tmp_path):
-    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "plan.json").write_text('{"manifest": {}, "resourcePlans": {}}')
     done = CliRunner().invoke(deploy, ["--stack", "vision-prod", "--plan", str(tmp_path / "plan.json")])
     assert done.exit_code == 0, done.output
     options = f"--yes --skip-preview --plan {tmp_path}/plan.json"
     assert pulumi.read_text() == f"up --stack vision-prod --non-interactive {options} {POLICIES}\n"
     assert CliRunner().invoke(deploy, ["--stack", "vision-prod"]).exit_code == 0
     assert pulumi.read_text() == f"up --stack vision-prod --non-interactive --yes {POLICIES}\n", "with its preview"
+
+
+def test_a_plan_that_cannot_be_written_is_told_before_the_preview(pulumi):
+    done = CliRunner().invoke(plan, ["--stack", "vision-prod", "--out", "/nonexistent/x/plan.json"])
+    assert done.exit_code == 2
+    assert "/nonexistent/x is not a folder" in done.output
+    assert not pulumi.exists()
 
 
 def test_what_the_engine_refuses_is_no_success(pulumi, monkeypatch):
@@ -43,7 +50,11 @@ def test_what_the_engine_refuses_is_no_success(pulumi, monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(["--stack", "vision-prd"], "vision-prd"), (["--stack", "vision-prod", "--plan", "no.json"], "no.json")],
+    [
+        (["--stack", "vision-prd"], "vision-prd"),
+        (["--stack", "vision-prod", "--plan", "no.json"], "no.json"),
+        (["--stack", "vision-prod", "--plan", __file__], "it is not a plan"),
+    ],
 )
 def test_a_mistake_of_the_caller_exits_2_before_anything_runs(pulumi, arguments, says):
     done = CliRunner().invoke(deploy, arguments)

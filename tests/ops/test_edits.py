@@ -392,6 +392,15 @@ EDITS = (
         "a stack file is deleted or renamed", lambda: removed(51), "critical", "stack-removed", "its 51 resources stay"
     ),
     Edit("the same, seen without a login", lambda: removed(None), "critical", "stack-removed", "its resources stay"),
+    Edit(
+        "more On-Demand machines whose price is not known",
+        lambda: told(
+            changed(ENVIRONMENT, environment("it", "EC2", 64, "m7i.large"), environment("it", "EC2", 2000, "m7i.large"))
+        ),
+        "high",
+        "capacity",
+        "may start 2000 vCPUs",
+    ),
     Edit("On-Demand first, 2000 vCPUs", on_demand_first, "high", "capacity", "On-Demand machines first"),
     Edit(
         "a KMS key on GCP is dropped",

@@ -58,7 +58,7 @@ def severities(name: str) -> set[tuple[str, str]]:
     ("name", "wanted"),
     [
         ("no-change", set()),
-        ("more-capacity", {("medium", "capacity"), ("low", "policy")}),
+        ("more-capacity", {("high", "capacity"), ("medium", "capacity"), ("low", "policy")}),
         ("replace-refused", {("critical", "failed"), ("high", "jobs-interrupted")}),
         ("replace-allowed", {("high", "jobs-interrupted"), ("high", "protection-lifted"), ("medium", "policy")}),
         ("other-machines", {("high", "jobs-interrupted"), ("medium", "spot")}),
@@ -115,7 +115,7 @@ def run(*arguments, **files) -> tuple[int, str]:
     [
         ("no-change", "medium", 0),
         ("more-capacity", "critical", 0),
-        ("more-capacity", "medium", 3),
+        ("more-capacity", "medium", 4),
         ("other-machines", "critical", 0),
         ("other-machines", "high", 4),
         ("purge", "critical", 5),

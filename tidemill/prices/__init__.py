@@ -7,6 +7,7 @@ prices are in USD, before taxes, discounts, free tiers and commitments.
 
 from __future__ import annotations
 
+from tidemill.prices.dearest import at_most
 from tidemill.prices.origin import PriceOrigin, brief, origin
 from tidemill.prices.table import (
     HOURS_A_MONTH,
@@ -32,6 +33,7 @@ __all__ = [
     "PriceOrigin",
     "ServicePrice",
     "SpotRange",
+    "at_most",
     "brief",
     "covered",
     "interruption",

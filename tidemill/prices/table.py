@@ -128,6 +128,14 @@ def covered(cloud: str) -> list[str]:
 
 
 @cache
+def types(cloud: str) -> frozenset[str]:
+    """The types with a known On-Demand price in any region."""
+    return frozenset(
+        kind for name in covered(cloud) for kind in _region(cloud, name).get("on_demand", {}).get("usd_hour", ())
+    )
+
+
+@cache
 def _region(cloud: str, region: str) -> Mapping[str, Any]:
     if region not in covered(cloud):
         return {}

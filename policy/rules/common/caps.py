@@ -24,7 +24,13 @@ USD = {
         "exclusiveMinimum": 0,
         "default": 1_000,
         "description": "USD per hour that all machines of the stack together may cost, of their most expensive type.",
-    }
+    },
+    "unknownUsdPerCpuHour": {
+        "type": "number",
+        "minimum": 0,
+        "default": 0,
+        "description": "USD per vCPU and hour of a machine whose family has no known price anywhere; 0 refuses it.",
+    },
 }
 """The parameter of the rules on money."""
 # Families whose sizes mean something else are left out: they are unknown, not wrong.
@@ -90,8 +96,12 @@ def over_cpus(fleets: list[Fleet], most: int) -> Iterator[tuple[str, str]]:
         )
 
 
-def hourly(cloud: str, region: str | None, fleet: Fleet) -> "UsdRange":
-    """What the machines of a fleet cost per hour when all of them run."""
+def hourly(cloud: str, region: str | None, fleet: Fleet, *, at_most: bool = False) -> "UsdRange":
+    """What the machines of a fleet cost per hour when all of them run.
+
+    Args:
+        at_most: Count a type without a known price in the region at the dearest price known elsewhere.
+    """
     # Only a pack that meets a fleet needs the table.
     from tidemill import prices  # noqa: PLC0415
     from tidemill.capacity import fleet_usd, most_machines  # noqa: PLC0415
@@ -103,19 +113,35 @@ def hourly(cloud: str, region: str | None, fleet: Fleet) -> "UsdRange":
         counts = dict.fromkeys(counts, fleet.machines)
 
     def price(kind: str) -> prices.MachinePrice | None:
-        counted = fleet.machines is not None or sizes[kind]
-        return prices.machine(cloud, region, kind, gpus=fleet.gpus) if region and counted else None
+        if fleet.machines is None and not sizes[kind]:
+            return None
+        if at_most:
+            return prices.at_most(cloud, region, kind, size_of, gpus=fleet.gpus)
+        return prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None
 
     return fleet_usd(counts, "spot" if fleet.spot else "on_demand", price, fleet.percent)
 
 
-def over_usd(cloud: str, region: str | None, fleets: Iterable[Fleet], most: float) -> Iterator[tuple[str, str]]:
+def over_usd(
+    cloud: str, region: str | None, fleets: Iterable[Fleet], most: float, unknown: float
+) -> Iterator[tuple[str, str]]:
     """Yield that the fleets of a stack together may cost too much per hour, at the most expensive of them.
 
-    Types without a known price count as nothing here; the rules on known prices name them.
+    A type without a known price in the region counts as the dearest of any region, or of its family's vCPUs.
+
+    Args:
+        unknown: USD per vCPU and hour of a type without any known price; 0 refuses it, because no cap holds for it.
     """
     fleets = list(fleets)
-    highest = {fleet.urn: hourly(cloud, region, fleet).high or 0.0 for fleet in fleets}
+    usd = {fleet.urn: hourly(cloud, region, fleet, at_most=True) for fleet in fleets}
+    missing = sorted({kind for each in usd.values() for kind in each.unknown})
+    if missing and not unknown:
+        yield _no_cap(missing), next(urn for urn, each in usd.items() if each.unknown)
+        return
+    highest = {
+        fleet.urn: max(usd[fleet.urn].high or 0.0, fleet.cpus * unknown if usd[fleet.urn].unknown else 0.0)
+        for fleet in fleets
+    }
     total = sum(highest.values())
     if total > most:
         urn = max(highest, key=lambda key: highest[key])
@@ -129,11 +155,21 @@ def over_usd(cloud: str, region: str | None, fleets: Iterable[Fleet], most: floa
         )
 
 
+def _no_cap(kinds: Sequence[str]) -> str:
+    more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
+    return (
+        f"no price is known anywhere for {', '.join(kinds[:_NAMED])}{more}, so no cap on money per hour holds. Take "
+        "other families, refresh the table (python -m ops prices refresh), or have unknownUsdPerCpuHour of this rule "
+        "set in the policy pack's config: USD per vCPU and hour to count for them."
+    )
+
+
 def _origin(cloud: str, region: str | None, fleets: Iterable[Fleet]) -> "PriceOrigin | None":
     """When and from where the prices of the fleets' machines are."""
     from tidemill import prices  # noqa: PLC0415
 
-    found = (prices.machine(cloud, region or "", kind, gpus=fleet.gpus) for fleet in fleets for kind in fleet.types)
+    size_of = ec2_cpus if cloud == "aws" else gce_cpus
+    found = (prices.at_most(cloud, region, kind, size_of, gpus=fleet.gpus) for fleet in fleets for kind in fleet.types)
     return prices.origin(found)
 
 
@@ -146,7 +182,7 @@ def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterato
         yield (
             (
                 f"no price is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money "
-                "per hour does not count them. Refresh the table: python -m ops prices refresh."
+                "per hour counts the dearest price known elsewhere. Refresh the table: python -m ops prices refresh."
             ),
             min(fleet.urn for fleet in fleets),
         )
