@@ -1,7 +1,10 @@
 """Requests to AWS Batch and CloudWatch Logs, checked against botocore's models. It cannot prove how AWS acts."""
 
 import json
+import time
 from dataclasses import replace
+from email.utils import formatdate
+from types import SimpleNamespace
 
 import boto3
 import pytest
@@ -331,3 +334,17 @@ def test_an_unknown_profile_is_the_callers_mistake(monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(CallerError, match="nobody"):
         AwsBatch(descriptor())
+
+
+def test_the_clock_is_that_of_the_last_answer():
+    """A laptop is an hour ahead."""
+    session = boto3.Session("id", "key", region_name="us-west-2")
+    then = time.time() - 3600
+    for service in ("batch", "sts"):
+        answer = SimpleNamespace(status_code=200, headers={"Date": formatdate(then, usegmt=True)})
+        session.events.register(f"before-call.{service}", lambda answer=answer, **_: (answer, {"Arn": "a/ada"}))
+    backend = AwsBatch(descriptor(), session)
+    assert abs(backend.now() - time.time()) < 60
+    backend.user()
+    assert abs(backend.now() - then) < 60
+    assert abs(backend.at().timestamp() - then) < 60

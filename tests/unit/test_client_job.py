@@ -1,6 +1,7 @@
 """Status, wait, results, cancel and logs of a job in memory. What this cannot prove: how the cloud's figures lag."""
 
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -102,15 +103,25 @@ def test_a_submit_that_is_still_going_on_is_not_taken_for_lost(monkeypatch):
     _, backend, job = submitted()
     backend.arrays.clear()
     assert (job.status().state, job.status().chunks.lost) == ("waiting", [])
-    later = datetime.now(UTC) + timedelta(seconds=deliveries.SUBMIT_GRACE_SECONDS + 1)
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return later
-
-    monkeypatch.setattr(deliveries, "datetime", Later)
+    later = time.time() + deliveries.SUBMIT_GRACE_SECONDS + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: later)
+        backend.now = lambda: later - deliveries.SUBMIT_GRACE_SECONDS
+        assert job.status().chunks.lost == [], "this machine's clock is ahead, the cloud's is not"
+    backend.now = lambda: later
     assert job.status().chunks.lost == [0, 1, 2, 3]
+
+
+def test_a_job_has_the_clouds_times_and_so_the_newest_of_a_name_is_the_last_one():
+    target, backend = pipeline()
+    jobs = []
+    for number in (1, 2):
+        at = datetime.fromtimestamp(1.7e9 + number, UTC)
+        backend.now = at.timestamp
+        jobs.append(target.submit(COMMAND, uris(number), queue="cpu", name="tiles"))
+        assert jobs[-1].spec.created_at == at
+        assert Ledger(target.store, jobs[-1].id).rounds()[0].created_at == at
+    assert target.job("tiles").id == jobs[1].id
 
 
 def test_wait_bears_an_outage_and_gives_up_on_a_long_one(patch_time, monkeypatch):

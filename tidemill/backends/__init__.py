@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidemill.descriptor import Queue, Resources
@@ -291,3 +292,7 @@ class Backend(ABC):
     def now(self) -> float:
         """Seconds since the epoch, by the cloud's clock where it tells."""
         return time.time()
+
+    def at(self) -> datetime:
+        """The same as a time: what clients write down and compare, wherever they are."""
+        return datetime.fromtimestamp(self.now(), UTC)

@@ -78,7 +78,7 @@ def closed_gate(site: Site, ledger: Ledger, spec: JobSpec) -> Gate | None:
             # Rounds that somebody adds meanwhile have seen the other job later.
             covered = ledger.cancel("worker", gate.never.reason(spec.job), max(1, len(rounds)))
             site.backend.cancel([a for a in known_arrays(site, spec) if round_of(a.name) < covered], gate.never.why)
-        elif gate.open and begin(site.store, spec.job, site.backend.user()) and rounds:
+        elif gate.open and begin(site.store, spec.job, site.backend.user(), site.backend.at()) and rounds:
             enqueue(site, spec, rounds[-1])
     except StoreDeniedError:
         # A login that may only look shows what it sees.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 
 from tidemill.backends import ArrayState, DeadLetter
@@ -120,11 +120,11 @@ def _compare(
         return Deliveries(states, outstanding=outstanding, reason=waits)
     begun = begun_at(facts.store, spec)
     if not listing.rounds:
-        lost = [] if _young(spec.created_at, grace) else list(range(spec.chunks_total))
+        lost = [] if _young(spec.created_at, facts.now, grace) else list(range(spec.chunks_total))
         return Deliveries(states, lost, not lost, "its submit did not get as far as enqueueing")
     on_its_way = held = False
     for round_ in listing.rounds:
-        young = begun is None or _young(max(begun, round_.created_at), grace)
+        young = begun is None or _young(max(begun, round_.created_at), facts.now, grace)
         for array in round_.arrays:
             state = by_name.get(array.name)
             for chunk in array.all():
@@ -152,11 +152,13 @@ class ChunkFacts:
 
     Attributes:
         found: By chunk: the delivery that was lost, done or not.
+        now: By the cloud's clock, as the times of the job are.
     """
 
     def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, listing: Listing) -> None:
         self._backend, self._queue, self._job = site.backend, queue_of(site, spec), spec.job
         self._ledger, self._listing, self.store = ledger, listing, site.store
+        self.now = site.backend.at()
         self._beating: dict[int, set[int]] = {}
         self.found: dict[int, Loss] = {}
 
@@ -217,5 +219,5 @@ def _put_aside(letter: DeadLetter) -> str:
     return f"it was delivered {times} without a record, and is a dead letter now"
 
 
-def _young(written: datetime, grace_seconds: float) -> bool:
-    return (datetime.now(UTC) - written).total_seconds() < grace_seconds
+def _young(written: datetime, now: datetime, grace_seconds: float) -> bool:
+    return (now - written).total_seconds() < grace_seconds

@@ -34,7 +34,7 @@ def write_first_round(
     """A job's first round, or the one that another submit wrote first."""
     definition, code = definition_of(site, spec), {"code": spec.code, "code_origin": spec.code_origin}
     made = {"image": spec.image, "definition": definition, **code, "max_usd": max_usd}
-    return ledger.add_round(Round(round=0, arrays=list(arrays), **made))
+    return ledger.add_round(Round(round=0, arrays=list(arrays), created_at=site.backend.at(), **made))
 
 
 def enqueue(site: Site, spec: JobSpec, round_: Round) -> int:
@@ -92,7 +92,7 @@ def _due(site: Site, spec: JobSpec) -> bool | None:
     gate = look(site.store, spec.after)
     if gate.never:
         return None
-    return (begin(site.store, spec.job, site.backend.user()) or None) if gate.open else False
+    return (begin(site.store, spec.job, site.backend.user(), site.backend.at()) or None) if gate.open else False
 
 
 def _blockers(site: Site, spec: JobSpec) -> list[str] | None:

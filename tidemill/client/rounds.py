@@ -267,6 +267,7 @@ def _send(site: Site, spec: JobSpec, plan: _Plan, code: OtherCode, **fields: Any
         failed_before=dict(plan.failed_before),
         code=code.sha256,
         code_origin=code.origin,
+        created_at=site.backend.at(),
         **fields,
     )
     if ledger.add_round(round_, site.descriptor.max_spec >= ROUNDS_APART) is not round_:

@@ -168,6 +168,7 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
             "items_total": spool.count,
             "chunks_total": checked.plan.chunks,
             "user": site.backend.user(),
+            "created_at": site.backend.at(),
             "expected": expected(site, asked.place, spool.count, asked.item_seconds),
         }
     )

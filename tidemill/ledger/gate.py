@@ -108,13 +108,14 @@ def never_begins(store: Store, spec: JobSpec) -> bool:
     return never is not None and not never.fix
 
 
-def begin(store: Store, job: str, by: str) -> bool:
+def begin(store: Store, job: str, by: str, at: datetime | None = None) -> bool:
     """Note that a job runs from now on. False when another participant had noted it before.
 
     Args:
         store: The job store.
         job: The job's id.
         by: Who found the others complete, for people.
+        at: When, by the cloud's clock; None for that of this machine of the cloud.
     """
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return store.create(layout.begun(job), json.dumps({"at": at, "by": by}).encode()).ours
+    stamp = (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
+    return store.create(layout.begun(job), json.dumps({"at": stamp, "by": by}).encode()).ours

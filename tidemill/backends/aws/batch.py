@@ -19,6 +19,7 @@ from tidemill.backends import Array, ArrayAddress, ArrayState, Backend, LogLine,
 from tidemill.backends.aws.facts import BatchReader
 from tidemill.backends.aws.logs import LogGroup
 from tidemill.backends.aws.session import client, default_session, translated
+from tidemill.backends.cloud_clock import CloudClock
 from tidemill.descriptor import CANCELLED, Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
 from tidemill.explain.answer import Unseen
@@ -54,9 +55,18 @@ class AwsBatch(Backend):
     def __init__(self, descriptor: Descriptor, session: boto3.Session | None = None) -> None:
         self._descriptor = descriptor
         self._session = session or default_session()
+        self._clock = CloudClock()
+        self._session.events.register("after-call", self._heard)
         self._batch = client("batch", descriptor.region, self._session)
         self._lines = LogGroup(descriptor.log_group, descriptor.region, self._session)
         self._next_submit = 0.0
+
+    def now(self) -> float:
+        """AWS's clock, as its last answer told it."""
+        return self._clock.now()
+
+    def _heard(self, http_response: Any, **_: Any) -> None:
+        self._clock.heard(http_response.headers.get("Date"))
 
     def user(self) -> str:
         """The last part of the caller's ARN (a user's name, a role session's name), letters and digits only.

@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from tidemill.backends.cloud_clock import CloudClock
 from tidemill.errors import CallerError, CloudError, one_line
 
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ class GoogleSession:
         self._lock = threading.Lock()
         self._session: requests.Session | None = None
         self._plain: requests.Session | None = None
-        self._offset = 0.0
+        self._clock = CloudClock()
 
     def now(self) -> float:
-        """Seconds since the epoch by the clock of the cloud's last answer: laptops' clocks are wrong."""
-        return time.time() + self._offset
+        """Seconds since the epoch by the clock of the cloud's last answer."""
+        return self._clock.now()
 
     def user(self) -> str:
         credentials = self._logged_in()
@@ -158,7 +158,7 @@ class GoogleSession:
                 answer = session.request(
                     method, base + path, data=data, params=params, headers=headers, timeout=TIMEOUTS
                 )
-                self._set_clock(answer.headers.get("Date"))
+                self._clock.heard(answer.headers.get("Date"))
                 if answer.ok:
                     return answer.json() if answer.content else {}
                 failure, passes = refusal(answer.status_code, answer.text, action, api, self.project)
@@ -178,15 +178,6 @@ class GoogleSession:
             return self.call("pubsub", "GET", f"v1/{name}", action=action)
         except MissingError:
             return None
-
-    def _set_clock(self, date: str | None) -> None:
-        try:
-            stamp = parsedate_to_datetime(date).timestamp() if date else None
-        except ValueError:
-            return
-        # The header has whole seconds, rounded down.
-        if stamp is not None:
-            self._offset = stamp - time.time() if abs(stamp - time.time()) > 1.5 else 0.0
 
     def _logged_in(self) -> Credentials:
         with self._lock:
