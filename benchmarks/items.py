@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import figure
-from benchmarks.peers import installed
+from benchmarks.peers import compiled, installed
 
 ITEMS = 20_000
 SIZES = (1_000, 20_000, 100_000, 500_000)
@@ -78,7 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as name:
         folder = Path(name)
         (folder / "work.py").write_text(WORK)
-        env = {**os.environ, "PYTHONPATH": name, "TIDEMILL_SCRATCH": f"{name}/scratch"}
+        env = {**compiled(), "PYTHONPATH": name, "TIDEMILL_SCRATCH": f"{name}/scratch"}
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
         functions(folder, env)
         commands(folder, env)

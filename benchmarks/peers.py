@@ -48,6 +48,12 @@ def s5cmd_environment(env: Mapping[str, str]) -> dict[str, str]:
     return {**env, **also, "AWS_EC2_METADATA_DISABLED": "true"}
 
 
+def compiled() -> dict[str, str]:
+    """Return variables with which Python keeps our modules compiled, as an installation keeps those of other tools.
+    Without that, each start of a checkout whose files have changed pays for compiling them."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def installed(package: str) -> Path | None:
     """Return the folder of programs of a virtual environment with a package of PyPI, or None if it cannot be
     installed."""

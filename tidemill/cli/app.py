@@ -108,7 +108,7 @@ def execute(arguments: list[str]) -> int:
     if "_TIDEMILL_COMPLETE" in os.environ:
         importlib.import_module("tidemill.cli.completion")
     try:
-        code = app.main(arguments or ["--help"], prog_name="tidemill", standalone_mode=False)
+        code = app.main(arguments or ["--help"], "tidemill", standalone_mode=False, terminal_width=width())
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as stop:
@@ -125,6 +125,21 @@ def execute(arguments: list[str]) -> int:
         if os.environ.get("TIDEMILL_DEBUG"):
             raise
         return report(*explain(error), json_too="--json" in own_part(arguments))
+
+
+def width() -> int:
+    """The width of help, as click chooses it. For that it would import `shutil`, a twentieth of what `--help` takes."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return _within(int(columns))
+    try:
+        return _within(os.get_terminal_size(1).columns or 80)
+    except OSError:
+        return _within(80)
+
+
+def _within(columns: int) -> int:
+    return max(min(columns, 80) - 2, 50)
 
 
 def after_interrupt(own: list[str]) -> str:
