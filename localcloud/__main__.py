@@ -11,6 +11,7 @@ from pathlib import Path
 from localcloud import engine
 from localcloud.cloud import Cloud, CloudError, GcpCloud, running
 from localcloud.gcp import pubsub
+from localcloud.machines import namespaces
 from worker_image import tools
 
 NEXT = """localcloud runs at {url}, its state is in {state}.
@@ -40,6 +41,8 @@ def main(argv: list[str] | None = None) -> int:
         elif options.verb == "up":
             cloud.start()
             option = "" if options.state == Path(".localcloud") else f" --state {shlex.quote(str(options.state))}"
+            if reason := namespaces.refusal(cloud.state):
+                print(namespaces.notice(reason))
             print(NEXT.format(url=cloud.url, state=cloud.state, option=option, more=MORE[cloud.name]))
         elif options.verb == "env":
             print(cloud.exports())

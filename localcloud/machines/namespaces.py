@@ -1,12 +1,19 @@
-"""A machine's namespaces, and programs that run in them as in a container."""
+"""A machine's namespaces, and programs that run in them as in a container; as plain processes, where there are none.
+
+Run as a script, it says how machines and containers run here, before anything is built. It imports only the standard
+library.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -17,6 +24,8 @@ Json = dict[str, Any]
 HERE = Path(__file__).parent
 HOLDER_SECONDS = 120
 PYTHON = [sys.executable, "-I", "-S"]
+DISK = ("etc", "var", "run", "mnt", "opt", "srv", "home", "root")
+"""Folders that an emulated machine has of its own."""
 SYSTEM = ["usr", "bin", "sbin", "lib", "lib32", "lib64"]
 """Folders of this machine that an emulated machine has too, read-only."""
 IMAGE: list[Json] = [
@@ -78,6 +87,11 @@ class Holder:
             raise OSError(problem[-1] if problem else "the namespaces could not be made")
         self.sockets = [socket.socket(fileno=each) for each in descriptors]
 
+    @property
+    def pid(self) -> int | None:
+        """The process that programs of the machine share namespaces with."""
+        return self.process.pid
+
     def close(self) -> None:
         for each in self.sockets:
             each.close()
@@ -88,14 +102,66 @@ class Holder:
             self.process.stderr.close()
 
 
+class Ports:
+    """Stands for a Holder where the kernel refuses namespaces: each address of the machine is a port of this one.
+
+    Args:
+        folder: The machine's disk.
+        addresses: As a Holder's.
+
+    Attributes:
+        root: A short path to the disk, since that of a socket has at most 107 characters.
+        addresses: What stands for each address.
+    """
+
+    pid = None
+
+    def __init__(self, folder: Path, addresses: list[tuple[str, int]]) -> None:
+        short = min(filter(_writable, ("/tmp", "/var/tmp", tempfile.gettempdir())), key=len)
+        self.root = Path(short, f"localcloud-{os.urandom(6).hex()}")
+        self.root.symlink_to(folder)
+        self.sockets = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in addresses]
+        found = (each.getsockname()[1] for each in self.sockets)
+        self.addresses = {host: f"127.0.0.1:{port}" for (host, _), port in zip(addresses, found, strict=True)}
+        own, folders = re.escape(str(self.root)), "|".join(DISK)
+        self._paths = re.compile(rf"(?<![\w.~}}/-])(?!{own}/)/(?=(?:{folders})(?![\w.-]))")
+
+    def told(self, text: str) -> str:
+        """Return what a program of the machine is told, with the paths and addresses that stand for the machine's."""
+        for address, here in self.addresses.items():
+            text = text.replace(address, here)
+        return self._paths.sub(f"{self.root}/", text)
+
+    def own(self, text: str) -> str:
+        """Return what a program of the machine said, with the machine's paths."""
+        return text.replace(str(self.root), "")
+
+    def close(self) -> None:
+        for each in self.sockets:
+            each.close()
+        self.root.unlink(missing_ok=True)
+
+
+def _writable(folder: str) -> bool:
+    return os.access(folder, os.W_OK)
+
+
+class Plain(subprocess.Popen[bytes]):
+    """A program that plain.py started."""
+
+    def kill(self) -> None:
+        """Send SIGKILL to all of its processes."""
+        self.send_signal(signal.SIGUSR1)
+
+
 def start_container(
     folder: Path, holder: int | None, description: Json, output: int
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """Start a program with container.py.
+    """Start a program with container.py, or without a holder with plain.py.
 
     Args:
         folder: Every new root is built on the folder `root` in it, which stays empty.
-        holder: Process whose network and user namespaces the program gets.
+        holder: Process whose network and user namespaces the program gets, if there are namespaces.
         description: The input of container.py, without ``holder``, ``root`` and ``status``.
         output: Descriptor for its stdout and stderr.
 
@@ -105,8 +171,9 @@ def start_container(
     root = folder / "root"
     root.mkdir(parents=True, exist_ok=True)
     ours, theirs = os.pipe()
-    process = subprocess.Popen(
-        [*PYTHON, str(HERE / "container.py")],
+    script, kind = ("container.py", subprocess.Popen[bytes]) if holder else ("plain.py", Plain)
+    process = kind(
+        [*PYTHON, str(HERE / script)],
         stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[theirs], env={}, cwd="/",
     )  # fmt: skip
     os.close(theirs)
@@ -115,6 +182,38 @@ def start_container(
         process.stdin.write(json.dumps(description | {"holder": holder, "root": str(root), "status": theirs}).encode())
         process.stdin.close()
         return process, status.read().decode()
+
+
+SYSCTL = Path("/proc/sys")
+SETTINGS = {
+    "kernel/apparmor_restrict_unprivileged_userns": (1, 0),
+    "kernel/unprivileged_userns_clone": (0, 1),
+    "user/max_user_namespaces": (0, 10_000),
+}
+"""Files of /proc/sys that may refuse namespaces: the value that does so, and one that does not."""
+OFF = "switched off"
+"""The refusal of a localcloud that was started with --namespaces false."""
+LEFT_OUT = """\
+Machines and containers run as plain processes here: the kernel refuses namespaces ({reason}).
+Left out: images with a root of their own, mounts at their paths, walls between containers and around this machine.
+{fix}"""
+
+
+def fix(reason: str) -> str:
+    """Return the sentence that says which setting refuses namespaces, as far as a process can tell."""
+    if reason == OFF:
+        return "To allow them: start localcloud without `--namespaces false`."
+    changes = [
+        f"sudo sysctl {name.replace('/', '.')}={good}"
+        for name, (bad, good) in SETTINGS.items()
+        if (file := SYSCTL / name).is_file() and file.read_text().strip() == str(bad)
+    ]
+    if changes:
+        return f"To allow them: {' && '.join(changes)}"
+    if re.search(r"^Seccomp:\s*2$", Path("/proc/self/status").read_text(), re.MULTILINE):
+        options = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+        return f"To allow them: start this container with `docker run {options}`."
+    return "To allow them: leave the chroot or sandbox that this shell runs in."
 
 
 @cache
@@ -130,5 +229,23 @@ def refusal(folder: Path) -> str:
         finally:
             holder.close()
     except (OSError, AttributeError, subprocess.TimeoutExpired) as error:
-        return str(error) or type(error).__name__
+        return str(error).rpartition("] ")[2] or type(error).__name__
     return ""
+
+
+def needed(image: str, reason: str) -> str:
+    """Say that an image cannot run here."""
+    return (
+        f"{image} has a root of its own, which needs namespaces, and the kernel refuses them ({reason}). {fix(reason)}"
+    )
+
+
+def notice(reason: str) -> str:
+    """Say what is left out without namespaces, and which setting brings it back."""
+    return LEFT_OUT.format(reason=reason, fix=fix(reason))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        if problem := refusal(Path(scratch)):
+            print(notice(problem))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from localcloud.aws.accounts import service_client
-from tests.localcloud.harness import REGION, Account, account, role, until
+from tests.localcloud.harness import REGION, Account, account, role, sleeping, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -246,15 +245,6 @@ def test_a_command_that_does_not_exist_is_not_started(cloud: Account, queue: str
 def test_when_the_program_ends_so_does_everything_it_started(cloud: Account, queue: str) -> None:
     output(cloud, queue, sh(cloud, "setsid sleep 4242 & sleep 0.1"))
     assert sleeping(4242) == []
-
-
-def sleeping(seconds: int) -> list[str]:
-    """Processes of this machine that sleep for so many seconds."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            found.append(path.read_bytes().replace(b"\0", b" ").decode().strip())
-    return [line for line in found if line == f"sleep {seconds}"]
 
 
 def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:

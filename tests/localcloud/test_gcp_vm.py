@@ -25,7 +25,7 @@ from localcloud.gcp.compute.unit_files import UnitError, UnitFile
 from localcloud.gcp.compute.vm import REGISTRIES, Vm, VmHost
 from localcloud.gcp.wire import Request, Response
 from localcloud.machines.images import Registry
-from tests.localcloud.harness import until
+from tests.localcloud.harness import sleeping, until
 from worker_image.oci import Layout
 from worker_image.tools import architecture, crane
 
@@ -183,6 +183,38 @@ def test_an_image_that_may_not_be_pulled(site: Site) -> None:
     assert 'Permission "artifactregistry.repositories.downloadArtifacts" denied' in lines
     assert "first: 1" in lines
     assert "second: 1" in lines
+
+
+def test_without_namespaces_a_machine_is_told_where_its_disk_and_metadata_are(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("noted\n")
+    layout = Layout(tmp_path / "layout")
+    layout.write({"program": tmp_path / "note"}, architecture(), {"Entrypoint": ["/program"]})
+    script = """
+    mkdir -p /var/lib/w/data && echo kept > /var/lib/w/data/file
+    curl -s -H 'Metadata-Flavor: Google' http://metadata.google.internal/computeMetadata/v1/instance/name; echo
+    RUN=(docker run --rm --network host)
+    "${RUN[@]}" --volume /var/lib/w/data:/data --env AT=/data/file debian:12 sh -c 'cat $AT; sleep 4747 &'
+    "${RUN[@]}" "$(cat /var/lib/w/image)"; echo "refused: $?"
+    """
+    with tempfile.TemporaryDirectory(prefix="vm-") as state:
+        site = Site(Path(state))
+        try:
+            site.host.refused = "why"
+            address = site.host.registry.address()
+            subprocess.run(
+                [str(crane()), "push", str(layout.folder), f"{address}/p/r/i:v1"],
+                check=True, timeout=120, capture_output=True,
+            )  # fmt: skip
+            image = f"- path: /var/lib/w/image\n  content: {address}/p/r/i:v1\n"
+            vm = site.vm(cloud_config(script, more=image))
+            lines = site.ended(vm).splitlines()
+        finally:
+            site.close()
+    assert [line for line in lines if line in ("vm-0", "kept")] == ["vm-0", "kept"]
+    assert "The image has a root of its own, which needs namespaces, and the kernel refuses them (why)." in str(lines)
+    assert "refused: 126" in lines
+    assert sleeping(4747) == []
+    assert not Path("/var/lib/w").exists()
 
 
 def test_an_image_of_the_project_s_registry(site: Site, tmp_path: Path) -> None:

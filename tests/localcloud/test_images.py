@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.localcloud.harness import Account, account
 from worker_image.oci import Layout
@@ -101,3 +102,16 @@ def test_an_image_that_the_registry_does_not_know(cloud, run, program, tmp_path)
     (container,) = done["attempts"][-1]["taskProperties"][0]["containers"]
     assert container["reason"].startswith("CannotPullContainerError: Error response from daemon: manifest for")
     assert "exitCode" not in container
+
+
+def test_without_namespaces_an_image_with_a_root_of_its_own_is_refused_at_once(program, tmp_path, monkeypatch):
+    with account(namespaces=False) as plain:
+        queue = plain.queue()
+        definition = plain.definition("look", image=push(plain, program, tmp_path, "team/own"))
+        with pytest.raises(ClientError, match=r"has a root of its own, which needs namespaces.* To allow them: "):
+            plain.run(queue, definition)
+        monkeypatch.setattr(plain.api, "_refuse_image", lambda reference: None)  # it was pushed after the submit
+        done = plain.ended(plain.run(queue, definition))
+    (container,) = done["attempts"][-1]["taskProperties"][0]["containers"]
+    assert done["statusReason"] == "Task failed to start"
+    assert "has a root of its own, which needs namespaces" in container["reason"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from localcloud.aws.accounts import service_client
+from localcloud.machines import namespaces
 from tests.gate import Gate, gate
 from tests.localcloud.harness import Account, account, until
 
@@ -292,15 +293,42 @@ def test_a_scaling_update_leaves_machines_alone(cloud: Account, held: Gate) -> N
     assert len(cloud.ended(job)["attempts"]) == 1
 
 
-def test_without_namespaces_user_data_is_read_and_the_notice_written() -> None:
+def test_without_namespaces_user_data_is_told_where_disk_and_metadata_are() -> None:
+    watch = """
+import json, pathlib, time, urllib.error, urllib.request
+FOLDER, BASE = "/var/lib/tidemill/worker", "http://169.254.169.254/latest/"
+ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+put = urllib.request.Request(BASE + "api/token", method="PUT", headers=ttl)
+token = {"X-aws-ec2-metadata-token": urllib.request.urlopen(put).read().decode()}
+def ask(path):
+    return urllib.request.urlopen(urllib.request.Request(BASE + "meta-data/" + path, headers=token)).read().decode()
+pathlib.Path(FOLDER, "machine").write_text(ask("instance-type"))
+while True:
+    try:
+        pathlib.Path(FOLDER, "notice").write_text(ask("spot/instance-action"))
+        break
+    except urllib.error.HTTPError:
+        time.sleep(0.05)
+"""
+    script = f"""#!/bin/sh
+{DRAINING}
+mkdir -p /opt/watch /etc/systemd/system /var/lib/tidemill/worker /mnt/shared
+cat > /opt/watch/watch.py <<'EOF'
+{watch}
+EOF
+echo ExecStart=/usr/bin/python3 /opt/watch/watch.py > /etc/systemd/system/watch.service
+mount -t nfs4 fs-0123abcd.efs.us-west-2.amazonaws.com:/ /mnt/shared
+systemctl enable --now watch.service
+"""
+    mounted = {"shared": "/mnt/shared", "tidemill": "/var/lib/tidemill/worker"}
     with account(namespaces=False, reclaim_seconds=600) as cloud:
-        assert cloud.api.health()["namespaces"] is False
-        queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(f"#!/bin/sh\n{DRAINING}\n")))
+        assert cloud.api.health()["namespaces"] == namespaces.OFF
+        queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(script), instanceTypes=["c6i.large"]))
         definition = cloud.definition(
-            "sh", "-c", "until test -e $NOTICE; do sleep 0.05; done",
-            environment=[{"name": "NOTICE", "value": "/tidemill/notice"}],
-            mountPoints=[{"sourceVolume": "tidemill", "containerPath": "/tidemill", "readOnly": True}],
-            task={"volumes": [{"name": "tidemill", "host": {"sourcePath": "/var/lib/tidemill/worker"}}]},
+            "sh", "-c", "cat $THERE/machine; until test -e $THERE/notice; do sleep 0.05; done; echo kept > $KEPT",
+            environment=[{"name": "THERE", "value": "/tidemill"}, {"name": "KEPT", "value": "/shared/kept"}],
+            mountPoints=[{"sourceVolume": name, "containerPath": f"/{name}"} for name in mounted],
+            task={"volumes": [{"name": name, "host": {"sourcePath": path}} for name, path in mounted.items()]},
         )  # fmt: skip
         job = cloud.run(queue, definition)
         running = until(lambda: [each for each in machines(cloud) if each["children"]])[0]
@@ -308,6 +336,10 @@ def test_without_namespaces_user_data_is_read_and_the_notice_written() -> None:
         cloud.becomes(job, "RUNNING")
         cloud.api.control["reclaim"]({})
         assert cloud.ended(job)["status"] == "SUCCEEDED"
+        assert cloud.lines(job) == ["c6i.large"]
+        assert (cloud.api._core.settings.state_dir / "efs/fs-0123abcd/kept").read_text() == "kept\n"
+    assert not Path("/opt/watch").exists()
+    assert not Path("/var/lib/tidemill/worker").exists()
 
 
 def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account) -> None:

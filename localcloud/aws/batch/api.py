@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -25,9 +26,10 @@ from localcloud.aws.batch.core import (
     refuse_left_out,
 )
 from localcloud.aws.batch.jobs import ENDED, Child, Job, Task, describe, known, summarize, with_empty_lists
-from localcloud.aws.batch.machines import Machine, namespaces_work
+from localcloud.aws.batch.machines import Machine, refused
 from localcloud.aws.batch.scheduler import Scheduler
-from localcloud.machines.images import Registry
+from localcloud.machines import namespaces
+from localcloud.machines.images import PullError, Registry
 
 SUBMIT_BYTES = 30 * 1024
 DEFINITION_BYTES = 24 * 1024
@@ -98,7 +100,7 @@ class BatchApi:
     def health(self) -> Json:
         """What a person needs to know about how children run here."""
         return {
-            "namespaces": namespaces_work(self._core),
+            "namespaces": refused(self._core) or True,
             "machines": len(self._scheduler.machines),
         }
 
@@ -192,9 +194,16 @@ class BatchApi:
             propagate=p.get("propagateTags", definition.get("propagateTags", False)),
             depends_on=self._dependencies(p.get("dependsOn", [])),
         )
+        self._refuse_image(job.task.container["image"])
         self._jobs[job.id] = job
         self._scheduler.submit(job)
         return {"jobArn": job.arn, "jobName": name, "jobId": job.id}
+
+    def _refuse_image(self, reference: str) -> None:
+        """Refuse an image that could not run here, which AWS has no reason to do."""
+        with contextlib.suppress(PullError):
+            if (reason := refused(self._core)) and self.registry.pinned(reference):
+                raise BatchError(f"localcloud: {namespaces.needed(reference, reason)}")
 
     def _dependencies(self, wanted: list[Json]) -> list[Job]:
         if len(wanted) > MOST_DEPENDENCIES:

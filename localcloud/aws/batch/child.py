@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +18,8 @@ from localcloud.aws.batch.core import Core, Json, now_ms
 from localcloud.aws.batch.elastic import ElasticVolumes, UnmountableError
 from localcloud.aws.batch.jobs import Attempt, Child
 from localcloud.aws.batch.logs import LogRefusedError, LogShipper, Stream
-from localcloud.aws.batch.machines import Machine
+from localcloud.aws.batch.machines import Machine, refused
+from localcloud.machines import namespaces
 from localcloud.machines.images import Image, PullError
 from localcloud.machines.namespaces import image_root, start_container
 
@@ -119,15 +117,14 @@ class Run:
             reason = f"CannotPullContainerError: Error response from daemon: {error}"
             raise StartError(reason, "Task failed to start") from None
         if image and not self.machine.holder:
-            raise StartError("CannotStartContainerError: an image needs namespaces", "Task failed to start")
+            reason = f"CannotStartContainerError: {namespaces.needed(reference, refused(self._core))}"
+            raise StartError(reason, "Task failed to start")
         return image
 
     def poll(self) -> Result | None:
         """Return how the attempt ended, or None while it runs."""
         process = self._process
         code = process.poll() if process else None
-        if process and code is not None and not self.machine.holder:
-            _kill_group(process)  # without a PID namespace, the processes that it started would continue
         if self.machine.gone and (self._failure or code is not None):
             ended: Result | None = Result(None, None, f"Host EC2 (instance {self.machine.id}) terminated.")
         elif self._failure:
@@ -154,7 +151,7 @@ class Run:
             self._killed = True
             process = self._process
         if process and process.poll() is None:
-            process.kill() if self.machine.holder else _kill_group(process)
+            process.kill()
 
     # Inputs
 
@@ -254,27 +251,10 @@ class Run:
         with self._core.lock:
             if self._killed or self.machine.gone or self._child.ending:
                 return "stopped before it was started"
-        if self.machine.holder:
-            description = self._describe(container, image, mounts) | {"argv": argv, "env": environment}
-            process, problem = start_container(self._core.settings.state_dir, self.machine.holder, description, output)
-            self._take(process)
-            return problem
-        for mount in mounts:
-            target = mount["target"]
-            environment = {
-                k: v.replace(target, mount["source"]) if v.startswith(target) else v for k, v in environment.items()
-            }
-        if not shutil.which(argv[0], path=environment["PATH"]):
-            return f"{argv[0]}: no such program"
-        with_daemon = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-        try:
-            self._take(subprocess.Popen(
-                [*with_daemon, *argv], env=environment, cwd=self.machine.root, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            ))  # fmt: skip
-        except OSError as error:
-            return str(error)
-        return ""
+        description = self._describe(container, image, mounts) | {"argv": argv, "env": environment}
+        process, problem = start_container(self._core.settings.state_dir, self.machine.holder, description, output)
+        self._take(process)
+        return problem
 
     def _take(self, process: subprocess.Popen[bytes]) -> None:
         with self._core.lock:
@@ -329,11 +309,6 @@ class Run:
         if not source.exists():  # Docker creates a missing source
             source.mkdir(parents=True, exist_ok=True)
         return source
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _tmpfs(each: Json) -> Json:

@@ -1,17 +1,17 @@
 """Emulated EC2 machines: their own network, metadata, user data that really runs, and Spot reclaims.
 
-Where the kernel refuses namespaces, a machine has no metadata, and its user data is read but not run.
+Where the kernel refuses namespaces, its programs are plain processes, which are told where its disk and metadata are.
 """
 
 from __future__ import annotations
 
 import base64
 import email
-import json
 import re
 import secrets
 import shlex
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -23,20 +23,18 @@ from localcloud.aws.accounts import service_client
 from localcloud.aws.batch.catalog import Environment, template_version
 from localcloud.aws.batch.core import Core, Json, WsgiApp, log
 from localcloud.aws.batch.instance_types import InstanceType
-from localcloud.aws.batch.metadata import InstanceMetadata, TaskCredentials, stamp
+from localcloud.aws.batch.metadata import InstanceMetadata, TaskCredentials
 from localcloud.aws.wsgi import ServedApp, serve_socket
 from localcloud.machines import namespaces
-from localcloud.machines.namespaces import SYSTEM, Holder, start_container
+from localcloud.machines.namespaces import SYSTEM, Holder, Ports, start_container
 
 if TYPE_CHECKING:
     from localcloud.aws.batch.jobs import Child
 
 METADATA, CREDENTIALS = ("169.254.169.254", 80), ("169.254.170.2", 80)
 Address = tuple[str, int]
-NOTICE, HINT = "/var/lib/tidemill/worker/notice", "/var/lib/tidemill/worker/rebalance"
-"""The files in which our host service records Spot's notice and rebalance recommendation for containers."""
 DESCRIPTION = "/var/lib/tidemill/worker/machine"
-"""The one in which it says what the machine is."""
+"""The file in which our host service says what the machine is."""
 USER_DATA_SECONDS = 300
 SCRIPTS = ("text/x-shellscript", "text/cloud-boothook")
 ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
@@ -47,7 +45,7 @@ DOUBLED = (
 )  # fmt: skip
 DOUBLE = """#!/bin/sh
 # Stands for a command that would change this machine, or that it does not have: notes the call, changes nothing.
-echo "${0##*/} $*" >> /var/log/localcloud-commands.log
+echo "${0##*/} $*" >> "$LOCALCLOUD_DISK/var/log/localcloud-commands.log"
 """
 
 
@@ -87,12 +85,14 @@ class Machine:
         self._subnet = subnet
         self._holder: Holder | None = None
         self._apart: Holder | None = None
+        self._ports: Ports | None = None
         self._served: list[ServedApp] = []
         self._running: list[subprocess.Popen[bytes]] = []
 
     @property
     def holder(self) -> int | None:
-        """Process whose namespaces containers get: the machine's, or others if its metadata is hidden from them."""
+        """Process whose namespaces containers get: the machine's, or others if its metadata is hidden from them.
+        None where there are no namespaces."""
         holder = self._apart or self._holder
         return holder.process.pid if holder else None
 
@@ -122,17 +122,10 @@ class Machine:
         """Give Spot's notice; instance metadata shows it from now on."""
         self.doomed = True
         self.ends_at = time.time() + self._core.settings.reclaim_seconds
-        self._write(NOTICE, {"action": "terminate", "time": stamp(self.ends_at)})
 
     def give_hint(self) -> None:
         """Recommend a rebalance; instance metadata shows it from now on. Nothing else changes."""
         self.hinted_at = time.time()
-        self._write(HINT, {"noticeTime": stamp(self.hinted_at)})
-
-    def _write(self, path: str, content: Json) -> None:
-        if self._holder is None:  # no service runs that would write it
-            self.path(path).parent.mkdir(parents=True, exist_ok=True)
-            self.path(path).write_text(json.dumps(content))
 
     # Booting
 
@@ -151,9 +144,9 @@ class Machine:
             self.tokens_required = template.get("MetadataOptions", {}).get("HttpTokens", "required") == "required"
             self._connect()
             self._run_user_data(base64.b64decode(template.get("UserData", "")))
+            self._start_units()
+            self._await_description()
             if self._holder:
-                self._start_units()
-                self._await_description()
                 self._part_containers()
             joined = "running" if self._registers() else "failed"
         except BaseException:
@@ -185,17 +178,24 @@ class Machine:
 
     def _connect(self) -> None:
         self.root.mkdir(parents=True)
-        if namespaces_work(self._core):
-            self._holder = self._hold({METADATA: InstanceMetadata(self)})
+        metadata: dict[Address, WsgiApp] = {METADATA: InstanceMetadata(self)}
+        if refused(self._core):
+            self._ports = Ports(self.root, list(metadata))
+            self._serve(self._ports.sockets, metadata)
+        else:
+            self._holder = self._hold(metadata)
 
     def _hold(self, more: dict[Address, WsgiApp]) -> Holder:
         """Create namespaces with what every program on the machine reaches, and with ``more``."""
         apps = more | {CREDENTIALS: self.credentials, ("127.0.0.1", self._core.settings.port): self._cloud}
         holder = Holder(list(apps))
-        for each, app in zip(holder.sockets, apps.values(), strict=True):
+        self._serve(holder.sockets, apps)
+        return holder
+
+    def _serve(self, sockets: list[socket.socket], apps: dict[Address, WsgiApp]) -> None:
+        for each, app in zip(sockets, apps.values(), strict=True):
             self._served.append(serve_socket(each, app))
             each.close()
-        return holder
 
     def _part_containers(self) -> None:
         """Hide the metadata from containers if a setting of their slice does so."""
@@ -220,22 +220,18 @@ class Machine:
         for number, part in enumerate(scripts):
             content = part.get_payload(decode=True)
             assert isinstance(content, bytes)
-            if self._holder is None:
-                pairs = re.findall(r"\b(ECS_[A-Z_]+)=([^\s\"'>]+)", content.decode())
-                self.config |= dict(pairs)
-            else:
-                self._run_script(number, content)
+            self._run_script(number, content.decode())
         self._read_mounts()
         config = self.root / "etc/ecs/ecs.config"
         if config.is_file():
             lines = (line.partition("=") for line in config.read_text().splitlines())
             self.config |= {key.strip(): value.strip() for key, _, value in lines}
 
-    def _run_script(self, number: int, content: bytes) -> None:
+    def _run_script(self, number: int, content: str) -> None:
         self._prepare_disk()
         script = self.root / f"var/lib/cloud/part-{number:03}"
         script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_bytes(content)
+        script.write_text(self._ports.told(content) if self._ports else content)
         script.chmod(0o700)
         process, problem = self._start([f"/var/lib/cloud/{script.name}"], "cloud-init-output.log")
         try:
@@ -249,38 +245,33 @@ class Machine:
 
     def _start(self, argv: list[str], log_file: str) -> tuple[subprocess.Popen[bytes], str]:
         """Start a program on the machine itself, as its root; the text says why it did not start."""
-        assert self._holder
+        doubles, ports = str(self._core.settings.state_dir / "doubles"), self._ports
+        programs = doubles if ports else "/run/localcloud"
         description: Json = {
             "disk": str(self.root),
-            "argv": argv,
+            "argv": [ports.told(word) for word in argv] if ports else argv,
             "env": {
-                "PATH": "/run/localcloud:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "HOME": "/root",
+                "PATH": f"{programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME": ports.told("/root") if ports else "/root",
                 "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._core.settings.port}",
+                "LOCALCLOUD_DISK": str(ports.root) if ports else "",
             },
             "mounts": [
                 {"kind": "image", "source": "/", "only": SYSTEM},
-                {
-                    "kind": "bind",
-                    "source": str(self._core.settings.state_dir / "doubles"),
-                    "target": "/run/localcloud",
-                    "readonly": True,
-                },
+                {"kind": "bind", "source": doubles, "target": "/run/localcloud", "readonly": True},
                 {"kind": "devices"},
                 {"kind": "proc"},
             ],
         }
+        holder = self._holder.process.pid if self._holder else None
         with (self.root / "var/log" / log_file).open("ab") as output:
-            started = start_container(
-                self._core.settings.state_dir, self._holder.process.pid, description, output.fileno()
-            )
+            started = start_container(self._core.settings.state_dir, holder, description, output.fileno())
         self._running.append(started[0])
         return started
 
     def _start_units(self) -> None:
         """Start the services that user data has started, each one once, with what comes before its main program."""
-        noted = self.root / "var/log/localcloud-commands.log"
-        lines = noted.read_text().splitlines() if noted.is_file() else []
+        lines = self._noted()
         for name in re.findall(r"^systemctl enable --now (\S+)$", "\n".join(lines), re.MULTILINE):
             unit = (self.root / "etc/systemd/system" / name).read_text()
             for stage, command in re.findall(r"^(ExecStart(?:Pre)?)=(.+)$", unit, re.MULTILINE):
@@ -288,6 +279,12 @@ class Machine:
                 if problem or (stage == "ExecStartPre" and process.wait(USER_DATA_SECONDS)):
                     log.warning("%s of %s did not start: %s", name, self.id, problem or stage)
                     break
+
+    def _noted(self) -> list[str]:
+        """Return the calls of doubles, with the machine's paths."""
+        noted = self.root / "var/log/localcloud-commands.log"
+        text = noted.read_text() if noted.is_file() else ""
+        return (self._ports.own(text) if self._ports else text).splitlines()
 
     def _await_description(self) -> None:
         """Wait for the host service to describe the machine, for which a real agent's start leaves it seconds."""
@@ -317,8 +314,7 @@ class Machine:
 
     def _read_mounts(self) -> None:
         """Read what user data mounted. Each EFS becomes a folder, and a bucket becomes a copy made now."""
-        noted = self.root / "var/log/localcloud-commands.log"
-        for line in noted.read_text().splitlines() if noted.is_file() else []:
+        for line in self._noted():
             name, *words = line.split()
             if name.startswith("mount") and "-a" in words:
                 entries = [each.split() for each in (self.root / "etc/fstab").read_text().splitlines()]
@@ -364,7 +360,7 @@ class Machine:
         for process in self._running:
             process.kill()
             process.wait()
-        for holder in (self._holder, self._apart):
+        for holder in (self._holder, self._apart, self._ports):
             if holder:
                 holder.close()
         for served in self._served:
@@ -380,9 +376,9 @@ def file_system(core: Core, identity: str) -> Path:
 
 
 @cache
-def namespaces_work(core: Core) -> bool:
-    """Whether machines and children get namespaces here. This is tried once, and an obstacle is logged."""
-    problem = namespaces.refusal(core.settings.state_dir) if core.settings.namespaces else "switched off"
+def refused(core: Core) -> str:
+    """Say why machines and children get no namespaces here; empty if they do. This is tried once and logged."""
+    problem = namespaces.refusal(core.settings.state_dir) if core.settings.namespaces else namespaces.OFF
     if problem:
-        log.warning("children run as plain processes, without namespaces of their own: %s", problem)
-    return not problem
+        log.warning(namespaces.notice(problem))
+    return problem

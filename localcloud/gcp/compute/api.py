@@ -45,6 +45,7 @@ class Compute:
         "retry_seconds": (60.0, "between two tries to create a machine, on the cloud's clock"),
         "spot_off_seconds": (30.0, "from soft off to off for Spot, on the cloud's clock"),
         "standard_off_seconds": (120.0, "from soft off to off for the rest, on the cloud's clock"),
+        "namespaces": (True, "false runs machines as plain processes even where namespaces would work"),
     }
 
     def __init__(self, site: Site) -> None:
@@ -57,6 +58,7 @@ class Compute:
             site.state / "compute", site.clock, site.port, self._serve, Registry(site.state / "images", REGISTRIES),
             site.policy.allows, site.tokens.issue,
         )  # fmt: skip
+        self.host.refused = namespaces.refusal(self.host.state) if given.namespaces else namespaces.OFF
         self.groups: dict[str, Group] = {}
         self.fleets: dict[str, Fleet] = {}
         self.autoscalers: dict[str, Autoscaler] = {}
@@ -374,7 +376,7 @@ class Compute:
         with self._lock:
             problems = {vm.name: made.problem for _, vm, made in self._all() if made and made.problem}
         return {"vms": sum(len(fleet.vms) for fleet in self.fleets.values()), "vm_problems": problems,
-                "namespaces": namespaces.refusal(self.host.state) or True}  # fmt: skip
+                "namespaces": self.host.refused or True}  # fmt: skip
 
     def stop(self) -> None:
         """End every VM."""

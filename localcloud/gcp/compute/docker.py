@@ -40,7 +40,9 @@ class DockerError(Exception):
 class ContainerHost(Protocol):
     """The machine that runs the containers."""
 
-    root: Path
+    def path(self, path: str) -> Path:
+        """Where a path of the machine is on this one."""
+        ...
 
     def image(self, reference: str) -> Image | None:
         """Pull an image, None for the one that represents this machine's root. Raises PullError."""
@@ -169,7 +171,7 @@ class Docker:
         place = Path(f"{image.root if image else ''}/{path.strip('/').removesuffix('/.').removesuffix('.')}")
         if not place.exists():
             raise DockerError(f"Error response from daemon: Could not find the file {path} in container {name}")
-        there = self._machine.root / target.lstrip("/")
+        there = self._machine.path(target)
         if not path.endswith("/.") and there.is_dir():
             there /= place.name
         if place.is_dir():
@@ -266,7 +268,7 @@ class Docker:
             source, target, mode = (*each.split(":"), "")[:3]
             if not source.startswith("/") or mode not in ("", "ro", "rw", "ro,rslave", "rslave"):
                 raise DockerError(f"localcloud's docker does not know the volume {each}", 125)
-            folder = self._machine.root / source.lstrip("/")
+            folder = self._machine.path(source)
             if not folder.exists():  # Docker creates missing folders
                 folder.mkdir(parents=True)
             mounts.append({"kind": "bind", "source": str(folder), "target": target, "readonly": mode.startswith("ro")})
@@ -286,7 +288,7 @@ class Docker:
     def _environment(self, options: Options, env: Mapping[str, str]) -> dict[str, str]:
         lines = list(options.values.get("env", []))
         for file in options.values.get("env-file", []):
-            text = (self._machine.root / file.lstrip("/")).read_text()
+            text = self._machine.path(file).read_text()
             lines += [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
         found = {}
         for name, given, value in (line.partition("=") for line in lines):

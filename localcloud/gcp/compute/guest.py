@@ -13,8 +13,10 @@ import sys
 
 def curl(argv: list[str]) -> None:
     """Become curl, with Google's addresses replaced."""
-    with open("/run/localcloud/addresses.json") as file:
+    with open(os.path.join(os.path.dirname(sys.argv[0]), "addresses.json")) as file:
         addresses = json.load(file)
+    if "GCE_METADATA_HOST" in os.environ:
+        addresses["http://metadata.google.internal"] = "http://" + os.environ["GCE_METADATA_HOST"]
     for there, here in addresses.items():
         argv = [here + word[len(there) :] if word.startswith(there) else word for word in argv]
     os.execv("/usr/bin/curl", ["curl", *argv])
@@ -27,7 +29,7 @@ def main() -> None:
         curl(argv)
     call = {"name": name, "argv": argv, "env": dict(os.environ), "cwd": os.getcwd()}
     with socket.socket(socket.AF_UNIX) as channel:
-        channel.connect("/run/localcloud.sock")
+        channel.connect(os.environ.get("LOCALCLOUD_DISK", "") + "/run/localcloud.sock")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda n, _: channel.sendall(json.dumps({"signal": n}).encode() + b"\n"))
         socket.send_fds(channel, [b"\n"], [1, 2])

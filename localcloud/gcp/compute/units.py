@@ -61,7 +61,7 @@ class Units:
     """
 
     def __init__(self, guest: Guest, folder: Path, clock: Clock) -> None:
-        self._guest, self._folder, self._clock = guest, folder, clock
+        self._guest, self.folder, self._clock = guest, folder, clock
         self._units: dict[str, Unit] = {}
         self._lock = threading.RLock()
 
@@ -109,7 +109,7 @@ class Units:
             unit = self._units.get(name)
             if unit and not unit.ended.is_set():
                 return unit
-            unit = self._units[name] = Unit(read(self._folder, name))
+            unit = self._units[name] = Unit(read(self.folder, name))
         for required in unit.file.words("Requires"):
             self.start(required)
         for wanted in unit.file.words("Wants"):
@@ -163,7 +163,7 @@ class Units:
         """Run the unit repeatedly, as Restart says. Returns how it ended."""
         file, starts = unit.file, deque[float]()
         condition = file.one("ConditionPathExists")
-        if condition and (self._folder.parents[2] / condition.lstrip("/!")).exists() == condition.startswith("!"):
+        if condition and (self.folder.parents[2] / condition.lstrip("/!")).exists() == condition.startswith("!"):
             return "success"
         interval, burst = file.seconds("StartLimitIntervalSec", 10), int(file.one("StartLimitBurst", "5"))
         while True:

@@ -21,20 +21,19 @@ from typing import Any
 from localcloud.gcp import filestore
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.compute import cloud_init
-from localcloud.gcp.compute.docker import Docker
+from localcloud.gcp.compute.docker import Docker, DockerError
 from localcloud.gcp.compute.metadata import CLOUD_PLATFORM, Metadata
 from localcloud.gcp.compute.programs import STOOD_FOR, Programs, standing_in
 from localcloud.gcp.compute.unit_files import UnitError
 from localcloud.gcp.compute.units import Units
 from localcloud.gcp.wire import Handle, RestError, ServedApi
 from localcloud.machines.images import Image, PullError, Registry
-from localcloud.machines.namespaces import SYSTEM, Holder, image_root, start_container
+from localcloud.machines.namespaces import SYSTEM, Holder, Ports, image_root, needed, start_container
 
 Json = dict[str, Any]
 Process = subprocess.Popen[bytes]
 METADATA = ("169.254.169.254", 80)
 DOWNLOAD = "artifactregistry.repositories.downloadArtifacts"
-PATH = "/run/localcloud:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 REGISTRIES = re.compile(r"([a-z0-9-]+)-docker\.pkg\.dev")
 ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
@@ -55,6 +54,7 @@ class VmHost:
         pool: Starts processes, which end with the thread that started them.
         settings: Environment variables of containers, which override the template's.
         programs: Folder of the stand-in programs.
+        refused: Why programs get no namespaces here, and are plain processes; empty if they do.
     """
 
     state: Path
@@ -66,6 +66,7 @@ class VmHost:
     token: Callable[[str], Json]
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "vm"))
     settings: dict[str, str] = field(default_factory=dict)
+    refused: str = ""
 
     def __post_init__(self) -> None:
         self.programs = standing_in(self.state, self.addresses())
@@ -80,7 +81,7 @@ class VmHost:
             f"https://{api}.googleapis.com": f"{self.url}/{api}"
             for api in ("storage", "secretmanager", "pubsub", "logging")
         }
-        return {**here, "http://metadata.google.internal": "http://169.254.169.254"}
+        return {**here, "http://metadata.google.internal": f"http://{METADATA[0]}"}
 
 
 class Vm:
@@ -108,7 +109,7 @@ class Vm:
         self.units = Units(self, self.root / "etc/systemd/system", host.clock)
         self.programs = Programs(self.docker, self.units, self.power_off)
         self._lock = threading.RLock()
-        self._holder: Holder | None = None
+        self._holder: Holder | Ports | None = None
         self._served: list[ServedApi] = []
         self._processes: set[Process] = set()
         self._ending = False
@@ -129,18 +130,29 @@ class Vm:
             with self._lock:
                 if self.gone:
                     return
-                self._holder = self._host.pool.submit(Holder, [METADATA, ("127.0.0.1", self._host.port)]).result()
-                for listening, handle in zip(
-                    self._holder.sockets, (self.metadata.handle, self._host.serve), strict=True
-                ):
-                    self._served.append(ServedApi(listening, handle))
-                    listening.close()
+                self._connect()
                 self.programs.listen(self.root / "run")
             self._run_cloud_init()
         except Exception as error:
             if not self.gone:
                 self.problem = f"{type(error).__name__}: {error}"
                 self.note(self.problem)
+
+    def _connect(self) -> None:
+        """Create its namespaces, with what its programs reach. Without namespaces they reach localcloud itself."""
+        handles = {METADATA: self.metadata.handle, ("127.0.0.1", self._host.port): self._host.serve}
+        if self._host.refused:
+            handles.popitem()
+            self._holder = Ports(self.root, list(handles))
+        else:
+            self._holder = self._host.pool.submit(Holder, list(handles)).result()
+        for listening, handle in zip(self._holder.sockets, handles.values(), strict=True):
+            self._served.append(ServedApi(listening, handle))
+            listening.close()
+
+    @property
+    def _ports(self) -> Ports | None:
+        return self._holder if isinstance(self._holder, Ports) else None
 
     def notice(self) -> None:
         """Give Spot's notice: the metadata shows it from now on."""
@@ -220,7 +232,9 @@ class Vm:
         for each in config.files:
             target = self.root / each.path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(each.content)
+            # Localcloud itself reads units.
+            unit, content = target.is_relative_to(self.units.folder), each.content
+            target.write_bytes(self._told(content.decode()).encode() if self._ports and not unit else content)
             target.chmod(each.mode)
         self._commands(config.commands)
 
@@ -232,6 +246,13 @@ class Vm:
                 self.note(f"cloud-init: {argv} ended with {code}")
 
     # Programs of the host
+
+    def _told(self, text: str) -> str:
+        return self._ports.told(text) if self._ports else text
+
+    def path(self, path: str) -> Path:
+        """Where a path that a program of the host names is on this machine."""
+        return self.root / (self._ports.own(path) if self._ports else path).lstrip("/")
 
     def note(self, text: str) -> None:
         """Write a line to the journal."""
@@ -245,11 +266,16 @@ class Vm:
             UnitError: The program could not be started.
         """
         name = argv[0].rpartition("/")[2]
-        program = f"/run/localcloud/{name}" if name in STOOD_FOR else argv[0]
+        ports, programs = self._ports, "/run/localcloud"
+        here = {"LOCALCLOUD_DISK": str(ports.root), "GCE_METADATA_HOST": ports.addresses[METADATA[0]]} if ports else {}
+        if ports:
+            programs = str(self._host.programs)
+        argv = [f"{programs}/{name}" if name in STOOD_FOR else argv[0], *argv[1:]]
+        known = {"PATH": f"{programs}:{CONTAINER_PATH}", "LANG": "C.UTF-8", **environment}
         description: Json = {
             "disk": str(self.root),
-            "argv": [program, *argv[1:]],
-            "env": {"PATH": PATH, "LANG": "C.UTF-8", **environment},
+            "argv": [self._told(word) for word in argv],
+            "env": {name: self._told(value) for name, value in known.items()} | here,
             "mounts": [
                 {"kind": "image", "source": "/", "only": SYSTEM},
                 {
@@ -274,6 +300,8 @@ class Vm:
 
     def contain(self, image: Image | None, description: Json, env: dict[str, str], output: int) -> tuple[Process, str]:
         """Start a program in a container. Returns the process and the reason if it could not start."""
+        if image and self._host.refused:
+            raise DockerError(needed("The image", self._host.refused), 126)
         base, masks = image_root(image.root if image else None, self._host.state.parent)
         inside = {
             "PATH": CONTAINER_PATH if image else f"{sys.prefix}/bin:{CONTAINER_PATH}",
@@ -294,7 +322,7 @@ class Vm:
         """Variables that point a container to localcloud; the template does not know them."""
         apis = ("pubsub", "logging", "monitoring", "compute", "storage", "secretmanager", "artifactregistry")
         return {
-            "GCE_METADATA_HOST": METADATA[0],
+            "GCE_METADATA_HOST": self._told(METADATA[0]),
             "GOOGLE_BASE_URL": f"{self._host.url}/storage",
             # A worker counts on the wall clock; the reconciler that waits for its reports counts on the cloud's clock.
             "TIDEMILL_ALIVE_SECONDS": f"{max(300 / self._host.clock.factor, 0.05):g}",
@@ -305,7 +333,7 @@ class Vm:
         with self._lock:
             if self.gone or self._holder is None:
                 raise UnitError(f"{self.name} is off")
-            holder = self._holder.process.pid
+            holder = self._holder.pid
             done: Future[tuple[Process, str]] = self._host.pool.submit(
                 start_container, self._host.state, holder, description, output
             )
