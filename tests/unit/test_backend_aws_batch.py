@@ -193,6 +193,23 @@ def test_failed_children_are_listed_with_their_reasons(stubbed):
     assert stubbed.backend.failed_children(state) == {7: "r7", 12: "r12"}
 
 
+def test_the_reason_of_a_container_that_did_not_start_is_told(stubbed):
+    status, why = "Task failed to start", "CannotStartContainerError: no namespaces"
+    child = {"jobId": "id-0:3", "jobName": "n", "statusReason": status, "container": {"reason": why}}
+    stubbed.stubs["batch"].add_response(
+        "list_jobs", {"jobSummaryList": [child]}, {"arrayJobId": "id-0", "jobStatus": "FAILED"}
+    )
+    array = ArrayState("n", "id-0", 20, {"failed": 1}, False)
+    assert stubbed.backend.failed_children(array) == {3: f"{status}: {why}"}
+    tasks = [{"containers": [{"name": "item", "reason": why}]}]
+    attempts = [{"container": {"reason": "an older one"}}, {"taskProperties": tasks}]
+    job = detail(100, "FAILED", statusReason=status, attempts=attempts)
+    stubbed.stubs["batch"].add_response("list_jobs", {"jobSummaryList": [{"jobId": "id-100", "jobName": "n"}]})
+    stubbed.stubs["batch"].add_response("describe_jobs", {"jobs": [job]})
+    (state,) = stubbed.backend.describe(queue(), JOB)
+    assert stubbed.backend.failed_children(state) == {0: f"{status}: {why}"}
+
+
 def test_an_array_without_failures_is_not_asked_about(stubbed):
     assert stubbed.backend.failed_children(ArrayState("n", "id-0", 20, {"running": 20}, False)) == {}
     assert stubbed.backend.failed_children(ArrayState("n", "id-0", 1, {"failed": 1}, True, reason="why")) == {0: "why"}

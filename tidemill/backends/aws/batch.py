@@ -124,7 +124,7 @@ class AwsBatch(Backend):
         with translated("batch:ListJobs"):
             pages = self._batch.get_paginator("list_jobs").paginate(arrayJobId=array.id, jobStatus="FAILED")
             children = [job for page in pages for job in page["jobSummaryList"]]
-        return {int(job["jobId"].rsplit(":", 1)[1]): job.get("statusReason", "failed") for job in children}
+        return {int(job["jobId"].rsplit(":", 1)[1]): _reason(job) or "failed" for job in children}
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         waiting = [state for state in arrays if not state.ended]
@@ -251,8 +251,20 @@ def _state(job: dict[str, Any]) -> ArrayState:
         states=states,
         ended=job["status"] in ("SUCCEEDED", "FAILED"),
         created_at=job.get("createdAt", 0) / 1000,
-        reason=job.get("statusReason"),
+        reason=_reason(job),
     )
+
+
+def _reason(job: dict[str, Any]) -> str | None:
+    """Batch's words about a job. Of a failed one, only its container says why it did not start.
+
+    Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ContainerSummary.html
+    """
+    newest = [job, *job.get("attempts", [])[-1:]] if job.get("status", "FAILED") == "FAILED" else []
+    containers = [each.get("container", {}) for each in newest]
+    containers += [one for each in newest for task in each.get("taskProperties", []) for one in task["containers"]]
+    said = [job.get("statusReason"), *(each.get("reason") for each in containers)]
+    return ": ".join(dict.fromkeys(filter(None, said))) or None
 
 
 def _streams(job: dict[str, Any]) -> list[str]:
