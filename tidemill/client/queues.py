@@ -36,6 +36,9 @@ class QueueInfo:
 
     @property
     def capacity(self) -> str:
+        """Markets and their limits. Of this machine, its CPUs: the limit of its only rung counts chunks."""
+        if not self.queue.aws and not self.queue.gcp:
+            return f"{self.queue.machines[0].cpus} CPUs"
         return self.queue.ladder
 
     @property
