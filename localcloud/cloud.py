@@ -222,8 +222,6 @@ class Localcloud:
     @property
     def settings(self) -> dict[str, str]:
         """The environment variables that this localcloud needs, without the rest of the environment."""
-        former = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part != str(self.state / "bin")]
-        path = [str(self.state / "bin"), str(Path(sys.executable).parent), *former]
         return {
             **self._settings(),
             "PULUMI_BACKEND_URL": f"file://{self.state}/pulumi",
@@ -231,16 +229,27 @@ class Localcloud:
             "PULUMI_HOME": str(self.state / "pulumi-home"),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PATH": os.pathsep.join(dict.fromkeys(path)),
+            "PATH": self._path(str(Path(sys.executable).parent), *self._former()),
         }
+
+    def _former(self) -> list[str]:
+        return os.environ.get("PATH", "").split(os.pathsep)
+
+    def _path(self, *folders: str) -> str:
+        """A PATH that begins with the engine's programs."""
+        return os.pathsep.join(dict.fromkeys([str(self.state / "bin"), *folders]))
 
     def _settings(self) -> dict[str, str]:
         """Return the settings that only this cloud has."""
         raise NotImplementedError
 
     def exports(self) -> str:
-        """Return the settings as shell commands for `eval`. They unset variables that would take precedence."""
-        lines = [f"export {key}={shlex.quote(value)}" for key, value in self.settings.items()]
+        """Return the settings as shell commands for `eval`. They unset variables that would take precedence.
+
+        The caller's own `python` and `tidemill` stay: ours come last.
+        """
+        settings = self.settings | {"PATH": self._path(*self._former(), str(Path(sys.executable).parent))}
+        lines = [f"export {key}={shlex.quote(value)}" for key, value in settings.items()]
         return "\n".join([f"unset {self._unset} PULUMI_ACCESS_TOKEN", *lines])
 
     _unset: str

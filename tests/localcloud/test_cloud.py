@@ -61,6 +61,9 @@ def test_up_env_down(tmp_path: Path) -> None:
         assert values["AWS_ENDPOINT_URL"] == cloud.url
         assert values["PULUMI_BACKEND_URL"] == f"file://{state}/pulumi"
         assert seen.rstrip().endswith(f"{state}/bin/pulumi")
+        first, *rest = values["PATH"].split(os.pathsep)
+        assert first == f"{state}/bin"
+        assert rest == list(dict.fromkeys([*os.environ["PATH"].split(os.pathsep), str(Path(sys.executable).parent)]))
         below = descendants(pid)
         remembered = state / "pulumi" / ".pulumi"
         remembered.mkdir()
