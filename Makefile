@@ -41,7 +41,7 @@ unexport VIRTUAL_ENV PYTHONPATH
 # The tests start thousands of interpreters, and each one would compile our modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test servers test-images worker lint format lines lock stack queue preview review engine bench clean test-fast
+.PHONY: help demo kernel test servers test-images worker lint format lines lock stack queue preview review engine bench clean test-fast
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -68,7 +68,11 @@ $(INSTALLED): requirements.txt pyproject.toml | .venv/bin/uv
 engine: $(INSTALLED)
 	@$(BIN)/python -m localcloud engine
 
-demo: .venv/.$(CLOUD)
+# Before anything is built: what a kernel without namespaces leaves out.
+kernel:
+	@$(PYTHON) -m localcloud.machines.namespaces
+
+demo: kernel .venv/.$(CLOUD)
 	@$(BIN)/python -m localcloud engine --cloud $(CLOUD)
 	@$(BIN)/python -m examples.photo_tiles.demo --cloud $(CLOUD) $(if $(KEEP),--keep)
 

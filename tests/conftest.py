@@ -19,6 +19,7 @@ from localcloud import cloud
 from tests import warm
 from tests.unchanged import Unchanged
 
+pytest_plugins = ["tests.kernel"]
 HERE = Path(__file__).parent
 WAITING = ("e2e/test_gcp_", "e2e/test_machines_", "e2e/", "chaos/", "worker/")
 COMPUTING = ("e2e/test_readme", "engine/", "localcloud/", "worker_image/", "store/")
