@@ -9,6 +9,7 @@ import argparse
 import importlib
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,10 @@ def submit_and_wait(cloud: Aws | Gcp, env: dict[str, str], items: Path, count: i
     taken: list[str] = []
     reclaim = threading.Thread(target=reclaim_in_the_middle, args=(cloud, env, job, count, taken), daemon=True)
     reclaim.start()
-    run(env, "tidemill", "wait", job)
+    run(env, "tidemill", "wait", job, ok=(0, 1))
+    status = json.loads(run(env, "tidemill", "status", job, "--json", show=False, ok=(0, 1)))
+    if status["succeeded"] < count:
+        raise DemoError(f"{job}: {status['succeeded']} of {count} items succeeded. {status['note'] or ''}")
     reclaim.join(timeout=30)
     if not taken:
         raise DemoError("the job ended before a machine could be reclaimed")
@@ -105,7 +109,9 @@ def demo(keep: bool, cloud: Aws | Gcp, scratch: Path) -> None:
     say(f"{cloud.title} is up on this machine. `make worker` builds the worker's image and pushes it.")
     worker = push_worker(cloud, scratch)
     say("The platform team provisions the pipeline of team `demo`.")
-    pulumi = Pulumi(cloud.cloud.env, scratch / "project", cloud.stack)
+    project = (cloud.cloud.state if keep else scratch) / "project"
+    shutil.rmtree(project, ignore_errors=True)
+    pulumi = Pulumi(cloud.cloud.env, project, cloud.stack)
     outputs = provision(pulumi, worker)
 
     say(f"A person with data submits a job: photographs, cut into tiles in {cloud.photos}, one item per tile.")
@@ -126,7 +132,7 @@ def demo(keep: bool, cloud: Aws | Gcp, scratch: Path) -> None:
     run(person, "tidemill", "report", job, "--output", str(REPORTS / f"{job}.html"))
     if keep:
         say("Everything is still up. Try next:")
-        print(UP.format(uri=outputs["pipeline_uri"], job=job, stack=cloud.stack))
+        print(UP.format(uri=outputs["pipeline_uri"], job=job, stack=cloud.stack, project=project.relative_to(ROOT)))
         return
     if rest := cloud.rest(outputs):
         say(rest)
@@ -148,7 +154,7 @@ UP = """\
   tidemill status {job}
   tidemill results {job} | head
   tidemill logs {job} --item 7
-  pulumi stack --stack {stack}
+  (cd {project} && pulumi preview --stack {stack})
   .venv/bin/python -m localcloud down"""
 
 

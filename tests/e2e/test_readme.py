@@ -9,7 +9,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,8 @@ RUN = re.compile(r"<!-- run -->\n```(console|python)\n(.*?)```", re.DOTALL)
 IN_A_CHECKOUT = re.compile(r"<!-- run in a checkout -->\n```console\n(.*?)```", re.DOTALL)
 ITEMS = 8
 """Each has a worker of its own on AWS. The README asks for the lines of item 7."""
+ORDINARY = 65534
+"""A user without rights, on every machine."""
 BUCKETS = ("raw-images", "features")
 
 
@@ -53,12 +57,16 @@ def commands(kind: str, block: str) -> str:
     return f"python - <<'END'\n{block}END\n" if kind == "python" else block
 
 
-def type_in(commands: str, folder: Path, env: dict[str, str]) -> str:
-    """Type commands into one shell and return its output; the first failure ends it."""
+def type_in(commands: str, folder: Path, env: dict[str, str], before: Sequence[str] = ()) -> str:
+    """Type commands into one shell and return its output; the first failure ends it.
+
+    Args:
+        before: Words in front of the shell's own command.
+    """
     shown = folder / "shown.txt"
     with shown.open("wb") as out:
         process = subprocess.Popen(
-            ["bash", "-euxo", "pipefail", "-c", commands],
+            [*before, "bash", "-euxo", "pipefail", "-c", commands],
             cwd=folder,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -96,25 +104,70 @@ def shell(cloud: Cloud | GcpCloud, home: Path) -> dict[str, str]:
     return env | {"HOME": str(home), "PATH": path, "PULUMI_SKIP_CONFIRMATIONS": "true", "NO_COLOR": "1"}
 
 
-def clone(folder: Path) -> None:
+def clone(folder: Path, cloud: str = "aws") -> None:
     """The checkout's own files, with an environment that `make` considers complete."""
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "build", "__pycache__"))
     (folder / ".venv").mkdir()
     for entry in ("bin", "include", "lib", "pyvenv.cfg"):
         (folder / ".venv" / entry).symlink_to(ROOT / ".venv" / entry)
-    (folder / ".venv" / ".aws").touch()
+    (folder / ".venv" / f".{cloud}").touch()
 
 
-def test_the_quickstarts(tmp_path: Path) -> None:
+def newcomer(folder: Path, *, ordinary: bool) -> tuple[list[str], dict[str, str]]:
+    """The words before a command of a person in a new checkout on a machine without namespaces, and the environment.
+
+    Args:
+        ordinary: Whether it is another user, to whom the checkout then belongs. If root does not run the tests, it is
+            always the one who does.
+    """
+    env = {key: value for key, value in os.environ.items() if key != "CI"}
+    env |= {"PATH": f"{ROOT / '.venv' / 'bin'}:{env['PATH']}", "NO_COLOR": "1"}
+    refused = [sys.executable, str(ROOT / "tests" / "no_namespaces.py")]
+    if os.geteuid() != 0 or not ordinary:
+        return refused, env
+    # What was built is there already. Go and uv write to their caches, so these are the user's, and stay.
+    built = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
+    cache = built / "worker" / "tests" / f"of-{ORDINARY}"
+    (cache / "tidemill").mkdir(parents=True, exist_ok=True)
+    for name in ("engine", "pubsub", "worker"):
+        if not (link := cache / "tidemill" / name).is_symlink():
+            link.symlink_to(built / name)
+    (temporary := folder / "tmp").mkdir()
+    own = (path for path in folder.rglob("*") if not path.is_symlink())
+    for each in (cache, cache / "tidemill", folder.parent, folder, *own):
+        os.chown(each, ORDINARY, ORDINARY)
+    env |= {"HOME": str(folder), "XDG_CACHE_HOME": str(cache), "TMPDIR": str(temporary)}
+    return [*refused, "--user", str(ORDINARY)], env | {"GOPATH": str(Path.home() / "go")}
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A new folder in which any user may look: pytest's own are its user's alone."""
+    with tempfile.TemporaryDirectory(prefix="newcomer-") as folder:
+        yield Path(folder) / "tidemill"
+
+
+@pytest.mark.parametrize(("cloud", "ordinary"), [("aws", True), ("gcp", False)])
+def test_the_demo_where_the_kernel_refuses_namespaces(cloud: str, ordinary: bool, place: Path) -> None:
+    """As an ordinary user and as root. That namespaces work wherever the kernel allows them, the other tests show."""
+    clone(place, cloud)
+    before, env = newcomer(place, ordinary=ordinary)
+    shown = type_in(f"make demo CLOUD={cloud}", place, env, before)
+    assert "Machines and containers run as plain processes here" in shown
+    assert "264 of 264 outputs are correct." in shown
+    assert "Nothing is left." in shown
+
+
+def test_the_quickstarts(place: Path) -> None:
     """Type them in a new checkout. Installation is not shown; `make bench ONLY=first-hour` does that."""
-    clone(folder := tmp_path / "tidemill")
-    env = os.environ | {"PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    clone(place)
+    before, env = newcomer(place, ordinary=True)
     run, preview = IN_A_CHECKOUT.findall(README)
-    shown = type_in(run, folder, env)
+    shown = type_in(run, place, env, before)
     assert re.search(r"state +succeeded", shown)
-    assert len(list((folder / ".tidemill/out").rglob("words.txt"))) > 15
+    assert len(list((place / ".tidemill/out").rglob("words.txt"))) > 15
     assert "No item of words-" in shown
-    shown = type_in(preview, folder, env)
+    shown = type_in(preview, place, env, before)
     assert "stacks/Pulumi.zoo-dev.yaml" in shown
     assert "aws:batch/jobQueue:JobQueue" in shown
     assert "Traceback" not in shown
