@@ -21,6 +21,7 @@ from localcloud.aws import quotas
 _delete_route = EC2Backend.delete_route
 _delete_nat_gateway = EC2Backend.delete_nat_gateway
 _add_filter = MetricFilters.add_filter
+_register_image = EC2Response.register_image
 _get_quota = ServiceQuotasBackend.get_service_quota
 VCPU_QUOTAS = dict.fromkeys(("L-34B43A08", "L-3819A6DF", "L-7212CCBC", "L-1216C47A", "L-DB2E81BA", "L-417A185B"), 640.0)
 """The quota of an account that requested more than the few vCPUs of a new one."""
@@ -100,6 +101,15 @@ def _delete(response: EC2Response) -> ActionResult:
     return ActionResult({})
 
 
+def _register(response: EC2Response) -> ActionResult:
+    """Register a machine image for an architecture and with a root device, which moto drops."""
+    answer = _register_image(response)
+    image = response.ec2_backend.amis[answer._result["ImageId"]]  # type: ignore[index]
+    image.architecture = response._get_param("Architecture", image.architecture)
+    image.root_device_name = response._get_param("RootDeviceName", image.root_device_name)
+    return answer
+
+
 def fill() -> None:
     """Apply every fix once to moto's own classes."""
     quotas.limit()
@@ -110,6 +120,7 @@ def fill() -> None:
     EC2Backend.delete_route = _delete_route_if_there  # type: ignore[method-assign]
     EC2Backend.delete_nat_gateway = _delete_gateway_and_interface  # type: ignore[method-assign]
     EC2_RESOURCE_TO_PREFIX["placement-group"] = "pg"
+    EC2Response.register_image = _register  # type: ignore[method-assign]
     EC2Response.create_placement_group = _create  # type: ignore[attr-defined]
     EC2Response.delete_placement_group = _delete  # type: ignore[attr-defined]
     EC2Response.describe_placement_groups = _describe  # type: ignore[attr-defined]

@@ -74,6 +74,18 @@ def test_a_rung_that_drains_before_it_was_there_is_refused_in_the_preview(new_pr
     assert "Remove the rung with `drain: true`" in run.text
 
 
+def test_a_machine_image_that_is_not_there_is_refused_in_the_preview(new_project):
+    project = new_project("demo-aws")
+    with project.config() as config:
+        config["tidemill:queues"]["cpu"]["machines"] |= {"image": "ami-0123456789abcdef0"}
+    run = project.preview()
+    assert run.code != 0
+    assert (
+        'tidemill:queues.cpu.machines.image: "ami-0123456789abcdef0" is not allowed. Allowed: an image of this region '
+        "that this account may use. Copy it here or share it."
+    ) in run.text
+
+
 def test_an_override_reaches_its_resource_and_the_policy_pack(new_project):
     """The rest of a merged mapping stays, what is not known yet too."""
     project = new_project("demo-aws")

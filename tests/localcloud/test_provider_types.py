@@ -599,6 +599,29 @@ def test_import(token: str, given: Any, world: World) -> None:
     assert seen[0]["arn"] == outputs["arn"]
 
 
+def test_a_machine_image_is_looked_up_with_what_its_disks_are(world: World) -> None:
+    def ask(image: str) -> dict[str, Any]:
+        filters = [{"name": "image-id", "values": [image]}]
+        return invokes.invoke("aws:ec2/getAmi:getAmi", {"filters": filters}, world.clients)
+
+    ec2 = world.clients.get("ec2")
+    ours = {"Architecture": "arm64", "RootDeviceName": "/dev/xvda"}
+    made = [ec2.register_image(Name=name, **ours)["ImageId"] for name in ("ours", "theirs")]
+    found = ask(made[0])
+    assert (found["imageId"], found["architecture"], found["rootDeviceName"]) == (made[0], "arm64", "/dev/xvda")
+    assert (found["state"], found["platform"], found["name"]) == ("available", "", "ours")
+    (disk,) = found["blockDeviceMappings"]
+    assert (disk["deviceName"], disk["ebs"]["volume_size"]) == ("/dev/xvda", "15")
+    assert disk["ebs"]["delete_on_termination"] == "false"
+    with pytest.raises(RuntimeError, match="Your query returned no results"):
+        ask("ami-0123456789abcdef0")
+    both = {"filters": [{"name": "image-id", "values": made}]}
+    with pytest.raises(RuntimeError, match="more than one result"):
+        invokes.invoke("aws:ec2/getAmi:getAmi", both, world.clients)
+    newest = invokes.invoke("aws:ec2/getAmi:getAmi", both | {"mostRecent": True}, world.clients)
+    assert newest["imageId"] in made
+
+
 def test_functions(world: World) -> None:
     def ask(name: str, **args: Any) -> dict[str, Any]:
         module, function = name.split("/")

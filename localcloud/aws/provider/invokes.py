@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from botocore import xform_name
+
 from localcloud.provider.convert import RefusedError, tag_map
 from localcloud.provider.invokes import look_up
 
@@ -113,12 +115,43 @@ def _offerings(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
     return {"id": region, "region": region, "instanceTypes": types, "locations": locations, "locationTypes": kinds}
 
 
+def _ami(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    """A machine image. Source of the texts: ec2_ami_data_source.go of hashicorp/terraform-provider-aws."""
+    region = args.get("region") or clients.region
+    owners = {"Owners": args["owners"]} if args.get("owners") else {}
+    found = clients.get("ec2", region).describe_images(Filters=_filters(args), **owners)["Images"]
+    if not found:
+        raise RuntimeError("Your query returned no results. Please change your search criteria and try again.")
+    if len(found) > 1 and not args.get("mostRecent"):
+        raise RuntimeError(
+            "Your query returned more than one result. Please try a more specific search criteria, or set "
+            "`most_recent` attribute to true."
+        )
+    image = max(found, key=lambda each: each["CreationDate"])
+    mappings = [
+        {
+            "deviceName": each["DeviceName"], "noDevice": each.get("NoDevice", ""),
+            "virtualName": each.get("VirtualName", ""),
+            "ebs": {xform_name(key): str(value).lower() if value in (True, False) else str(value)
+                    for key, value in each.get("Ebs", {}).items()},
+        }
+        for each in image.get("BlockDeviceMappings", [])
+    ]  # fmt: skip
+    return {
+        "id": image["ImageId"], "imageId": image["ImageId"], "region": region, "name": image.get("Name", ""),
+        "architecture": image.get("Architecture", ""), "platform": image.get("Platform", ""), "state": image["State"],
+        "rootDeviceName": image.get("RootDeviceName", ""), "ownerId": image["OwnerId"],
+        "blockDeviceMappings": mappings, "tags": tag_map(image.get("Tags")),
+    }  # fmt: skip
+
+
 FUNCTIONS: dict[str, Any] = {
     "aws:index/getCallerIdentity:getCallerIdentity": (_identity, ()),
     "aws:index/getPartition:getPartition": (_partition, ()),
     "aws:index/getRegion:getRegion": (_region, ("region", "name", "endpoint")),
     "aws:index/getAvailabilityZones:getAvailabilityZones": (_zones, ZONE_KEYS),
     "aws:batch/getJobQueue:getJobQueue": (_job_queue, ("name", "region")),
+    "aws:ec2/getAmi:getAmi": (_ami, ("filters", "owners", "mostRecent", "region")),
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": (_offerings, ("filters", "locationType", "region")),
     "aws:ec2/getSubnets:getSubnets": (_subnets, ("filters", "tags", "region")),
     "aws:ec2/getSubnet:getSubnet": (_subnet, SUBNET_KEYS),
