@@ -252,7 +252,7 @@ _HELP: dict[str, tuple[str, str]] = {
     "state.max_gib": ("a number of GiB above 0, at most 4096", "It limits what a state folder holds."),
     "slots": ("a whole number from 1 to 1024", "It is how many items run side by side in one container."),
     "stage_input": ("true, false or nothing", "Leave it out: it follows from the command."),
-    "env": ("names made of letters, digits and '_', with text values", "Give NAME=VALUE."),
+    "env": ("names made of letters, digits and '_', with text values", "Give a text by each name (--env NAME=VALUE)."),
     "pip_index": ("an address such as https://packages.example.com/simple", "Give the address of a package index."),
     "wheelhouse": ("a URI such as s3://bucket/wheels", "Give the URI of a prefix that holds wheels."),
     "max_parallel": (

@@ -131,6 +131,11 @@ SUBMITS = {
         "function",
         ["--function local:run"],
     ),
+    "two lists of items": (
+        ["--queue", "cpu", "--items", "items.txt", "--items", "other.txt", *PROGRAM],
+        None,
+        ["--items is given 2 times"],
+    ),
     "a module that stays here": (
         ["--queue", "cpu", ITEM, "--function", "local:run"],
         "function",

@@ -14,7 +14,7 @@ import numpy
 import pytest
 
 from tests.unit.client_fakes import outcome, pipeline, uris
-from tidemill.client import deliveries, mapping, values
+from tidemill.client import Pipeline, deliveries, mapping, values
 from tidemill.client.shipped import shipped
 from tidemill.client.values import decode_value
 from tidemill.errors import CallerError, DamagedError, ItemFailedError, JobEndedError
@@ -305,3 +305,28 @@ def test_nothing_travels_with_a_function_that_is_installed():
     assert shipped(numpy.load) == ("numpy:load", None)
     assert shipped(len) == ("builtins:len", None)
     assert shipped(gc.collect) == ("gc:collect", None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"memory": "2G"}, "`map` has no setting 'memory'. Did you mean 'memory_mib'? It has: after, "),
+        ({"timeout": 5}, "`map` has no setting 'timeout'. Did you mean 'timeout_seconds'?"),
+        ({"n_jobs": 4}, "`map` has no setting 'n_jobs'. Did you mean 'max_parallel'?"),
+        ({"atempts": 4}, "`map` has no setting 'atempts'. Did you mean 'attempts'?"),
+        ({"memory_mib": "2G"}, "memory_mib is '2G'; it must be a number of MiB. Give 2048 for 2 GiB."),
+        ({"cpus": "two"}, "cpus is 'two'; it must be a number. Leave it out for the queue's own."),
+        ({"gpus": True}, "gpus is True; it must be a number."),
+    ],
+)
+def test_a_setting_that_map_does_not_take_is_named(settings, said):
+    target, _ = pipeline(max_spec=4)
+    with pytest.raises(CallerError) as raised:
+        target.map(FUNCTION, uris(2), **{"queue": "cpu", **settings})
+    assert str(raised.value).startswith(said)
+
+
+@pytest.mark.parametrize("uri", [None, "", 7])
+def test_a_pipeline_without_a_uri_is_a_mistake_of_the_caller(uri):
+    with pytest.raises(CallerError, match="a variable that holds it may not be set"):
+        Pipeline.load(uri)

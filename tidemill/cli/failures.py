@@ -19,10 +19,10 @@ WORST = 3
 HEADER = ("items", "group", "reason", "which", "message")
 INDICES = 4
 REMEDIES = {
-    "memory": "memory: submit with a larger --memory (96 MiB of it are the worker's).",
-    "timeout": "timeout: submit with a larger --timeout, if the items are not stuck.",
+    "memory": "memory: submit another job with a larger --memory (96 MiB are the worker's); a retry has the same.",
+    "timeout": "timeout: submit another job with a larger --timeout, if the items are not stuck; a retry has the same.",
 }
-"""What to change, by the reason of a failure."""
+"""What to change, by the reason of a failure that would come again."""
 
 
 @click.command()
@@ -40,7 +40,7 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
         show_json({"job": handle.id, "failed": failed, "groups": [asdict(group) for group in groups]})
         return 0
     if not groups:
-        click.echo(f"No item of {handle.id} has failed so far.")
+        click.echo(f"No item of {handle.id} has failed{'' if handle.progress().finished else ' so far'}.")
         return 0
     shown = groups if everything else groups[:SHOWN]
     show_table(HEADER, [row(group) for group in shown])
@@ -49,7 +49,8 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
     say_what_to_change(shown)
     first, group = groups[0].items[0], groups[0].id
     click.echo(f"`tidemill logs {handle.id} --item {first}` shows what the first of them printed.", err=True)
-    click.echo(f"`tidemill retry {handle.id} --group {group}` runs the items of the first group again.", err=True)
+    if groups[0].reason not in REMEDIES:
+        click.echo(f"`tidemill retry {handle.id} --group {group}` runs the items of the first group again.", err=True)
     return 0
 
 

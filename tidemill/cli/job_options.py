@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
@@ -24,6 +25,11 @@ class ProgramAfterDashes(click.Command):
         if "--" in args:
             at = args.index("--")
             args, ctx.obj = args[:at], tuple(args[at + 1 :])
+        _, _, typed = self.make_parser(ctx).parse_args(list(args))
+        for param, times in Counter(typed).items():
+            if times > 1 and isinstance(param, click.Option) and not (param.multiple or param.is_flag):
+                option = max(param.opts, key=len)
+                raise click.UsageError(f"{option} is given {times} times; give it once.", ctx)
         return super().parse_args(ctx, args)
 
 
@@ -33,7 +39,7 @@ _LISTS = [
     ),
     click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri."),
 ]
-_MEMORY = "Memory of an item: 512M, 2G. Default: the queue's."
+_MEMORY = "Memory of an item: 512M, 2G; 96 MiB of it are the worker's. Default: the queue's."
 _QUEUE = [
     click.option("--queue", help="Queue of the pipeline. Optional if there is only one."),
     click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's."),

@@ -28,7 +28,7 @@ def command(*, job: str, best: str | None, highest: bool, pipeline: str | None, 
     from tidemill.errors import CallerError
 
     items = found.metrics()
-    if best is not None and best not in found.spec.metrics:
+    if best is not None and found.spec.metrics and best not in found.spec.metrics:
         raise CallerError.unknown("metric", best, found.id, found.spec.metrics)
     rows = list(items) if best is None else ranked(items, best, highest)
     if as_json:

@@ -43,7 +43,12 @@ TYPED = ParameterSource.COMMANDLINE
 @click.option("--workers", type=click.IntRange(1, 1024), help="Items side by side. Default: as many as fit.")
 @click.option("--store", metavar="URI", help="Job store, file:///folder. Default: ./.tidemill")
 @click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
-@click.option("--memory", "memory_mib", type=Size(), help="Memory limit of an item: 2G. Default: its share.")
+@click.option(
+    "--memory",
+    "memory_mib",
+    type=Size(),
+    help="Memory limit of an item: 2G; 96 MiB of it are the worker's. Default: its share.",
+)
 @how_it_runs
 @click.option("--force", is_flag=True, help="Run every item anew, as another job, even if this job exists.")
 @click.option("--reclaim-every", type=Duration(0.1), metavar="TIME", help="Simulate Spot: stop a worker this often.")
@@ -71,20 +76,12 @@ def command(
     """
     if job:
         check_alone(ctx)
-        send = lambda pipeline: known(pipeline, job)  # noqa: E731
+        send = lambda pipeline: pipeline.job(job)  # noqa: E731
     else:
         asked = rehearsed(asked_of(ctx, given, interpreter), reclaim_every)
         send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
     bench = Bench(store, workers, interpreter, reclaim_every, with_parent)
     return work(send, bench, continues=bool(job), as_json=as_json)
-
-
-def known(pipeline: Pipeline, name: str) -> Job:
-    """A job that is there; what is newer than its outcomes is told."""
-    job = pipeline.job(name)
-    for words in job.stale():
-        click.echo(words, err=True)
-    return job
 
 
 class Bench(NamedTuple):
@@ -112,6 +109,8 @@ def work(send: Callable[[Pipeline], Job], bench: Bench, *, continues: bool, as_j
         found = send(pipeline)
         if continues and found.cancelled:
             raise CallerError(f"{found.id} is cancelled.", f"`tidemill resume {found.id}` enqueues what is left of it.")
+        for words in found.stale() if continues else ():
+            click.echo(words, err=True)
         wait_for_others(found)
         wanted = bench.workers or capacity.slots(found.spec.resources)
         origin = origin_of(pipeline, found, continues=continues, interpreter=bench.interpreter, workers=wanted)

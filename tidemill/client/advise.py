@@ -231,10 +231,12 @@ class _Asking:
         priced = {row.facts.shape.region for row in ranked if row.facts.price}
         if not priced and self._wanted.queue is None:
             clouds = dict.fromkeys(shape.cloud for shape in found)
-            known = ", ".join(name for cloud in clouds for name in prices.regions(cloud))
+            asked = {row.facts.shape.region for row in ranked}
+            known = ", ".join(name for cloud in clouds for name in prices.regions(cloud) if name not in asked)
+            others = f", or try other regions: {known}" if known else ""
             raise CallerError(
                 f"No price of these machines in {where} is known, neither from this version's tables nor from a cloud.",
-                " ".join([*self._notes, f"Ask the cloud with --live and a login, or try other regions: {known}."]),
+                " ".join([*self._notes, f"Ask the cloud with --live and a login{others}."]),
                 what="regions",
                 value=where,
                 allowed=known,

@@ -261,7 +261,7 @@ def unwritable(folder: Path, error: OSError) -> CallerError:
     why = error.strerror or str(error)
     return CallerError(
         f"output: {shown(str(folder))} cannot be written: {why}.",
-        "Name a folder that you can write, with -o.",
+        "Name a folder that you can write.",
         what="output",
         value=shown(str(folder)),
         allowed="a folder that can be written",

@@ -118,7 +118,9 @@ def item_column(label: str, names: list[str], column: str | None) -> int:
     column = column or ("uri" if "uri" in names else names[0] if len(names) == 1 else None)
     if column is None or column not in names:
         problem = f"{label} has no column {column!r}." if column else f"{label}: which column is the item?"
-        raise wrong_items(f"{problem} Its columns: {', '.join(names) or 'none'}.", "Name one with --items-column.")
+        raise wrong_items(
+            f"{problem} Its columns: {', '.join(names) or 'none'}.", "Name one: items_column (--items-column)."
+        )
     return names.index(column)
 
 

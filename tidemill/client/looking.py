@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,6 +24,9 @@ from tidemill.ledger import Ledger, Listing
 from tidemill.ledger.gate import Gate, Waits, never_begins
 
 BY_ITS_USER = "cancelled by its user"
+_NO_INDEX = re.compile(
+    r"NewConnectionError|NameResolutionError|ConnectTimeoutError|Failed to establish a new connection"
+)
 
 
 def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> tuple[Status, Listing]:
@@ -174,8 +178,17 @@ class Observation:
             if not queue.running:
                 return f"queue {self.spec.queue!r} is {queue.detail}"
             words = [] if self.fleet else machine_words(self.site, self.spec.queue)
-            return words[0] if words else self.deliveries.reason
+            return words[0] if words else self._lasting_reason()
         return None
+
+    def _lasting_reason(self) -> str | None:
+        """The queue's reason why the job waits, unless a healthy queue may give it, too, while machines come."""
+        reason = self.deliveries.reason
+        if not reason or not reason.startswith("MISCONFIGURATION:"):
+            return reason
+        from tidemill.explain.judge import LASTING_SECONDS
+
+        return None if self.site.backend.now() - self.idle_since < LASTING_SECONDS else reason
 
 
 def cancelled_words(tombstone: Mapping[str, Any]) -> str:
@@ -194,4 +207,6 @@ def telling(text: str) -> str:
     if not errors:
         return text
     head, found, _ = lines[0].partition(": ")
-    return errors[-1] if not found or head == "ERROR" else f"{head}: {errors[-1]}"
+    said = errors[-1] if not found or head == "ERROR" else f"{head}: {errors[-1]}"
+    # Of an index that does not answer, pip says last that no version was found there.
+    return f"{said} (the package index could not be reached)" if _NO_INDEX.search(text) else said

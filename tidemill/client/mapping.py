@@ -7,13 +7,14 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakSet
 
 from tidemill.client.job import Job
-from tidemill.errors import CallerError, CloudError, JobEndedError
+from tidemill.errors import CallerError, CloudError, JobEndedError, nearest
 from tidemill.job import Item
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Mapper:
             >>> values.job.spec.function
             'posixpath:basename'
         """
+        _check_settings(settings, signature(self.submit).parameters)
         if settings.get("longest_first"):
             fix = "Use `submit`, whose results say which item each is of."
             raise CallerError("longest_first changes the order of the values that `map` yields.", fix)
@@ -84,6 +86,26 @@ class Mapper:
                 print(words, file=sys.stderr)
         values = job.values(return_exceptions=return_exceptions, progress=progress)
         return Mapped(job, values, named=name is not None)
+
+
+_OTHER_NAMES = {
+    "memory": "memory_mib",
+    "timeout": "timeout_seconds",
+    "n_jobs": "max_parallel",
+    "workers": "max_parallel",
+}
+"""What settings are called on the command line and in other libraries."""
+
+
+def _check_settings(settings: Iterable[str], known: Iterable[str]) -> None:
+    names = sorted({*known} - {"self", "command", "items", "function"})
+    for name in settings:
+        if name in names:
+            continue
+        near = f" Did you mean {_OTHER_NAMES[name]!r}?" if name in _OTHER_NAMES else nearest(name, names)
+        raise CallerError(
+            f"`map` has no setting {name!r}.{near}", f"It has: {', '.join(names)}.", what=name, allowed=", ".join(names)
+        )
 
 
 class Mapped(Iterator[Any]):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tidemill import capacity
 from tidemill.descriptor import Descriptor, Queue, Resources
 from tidemill.errors import CallerError
+from tidemill.figures import counted
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,10 @@ def choose_queue(descriptor: Descriptor, queue: str | None) -> str:
 
 
 def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None], whole_cpus: bool) -> Resources:
+    for key, value in needs.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            fix = "Give 2048 for 2 GiB." if key == "memory_mib" else "Leave it out for the queue's own."
+            raise CallerError.about(key, value, f"a number{' of MiB' * (key == 'memory_mib')}", fix)
     cpus, memory, gpus = (needs.get(key) for key in ("cpus", "memory_mib", "gpus"))
     if cpus is not None and (not math.isfinite(cpus) or cpus <= 0):
         raise CallerError.about("cpus", cpus, "more than 0", f"Leave it out for the queue's {queue.item.cpus:g}.")
@@ -101,7 +106,7 @@ def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None],
 def _check_fit(cloud: str, name: str, queue: Queue, item: Resources, slots: int) -> None:
     cpus, memory, gpus = item.cpus * slots, item.memory_mib * slots, item.gpus * slots
     container = "an item" if slots == 1 else f"a container of {slots} slots"
-    given = f"{cpus:g} CPUs, {memory} MiB" + (f", {gpus} GPUs" if gpus else "")
+    given = f"{cpus:g} CPU{'s' * (cpus != 1)}, {memory} MiB" + (f", {counted(gpus, 'GPU')}" if gpus else "")
     fitting = [machine for machine in queue.machines if capacity.slots(cloud, machine, item, slots)]
     if not fitting:
         raise CallerError(

@@ -233,7 +233,10 @@ def _check_there(program: Program) -> None:
 
 def _refuse_missing(script: str) -> None:
     """A script that is a relative path in a local job is none: that of a file would be a full one by now."""
-    near = nearest(script, [each.name for each in Path().iterdir()])
+    # What its name ends with makes no two names alike.
+    names = {each.stem: each.name for each in Path().iterdir() if each.suffix == Path(script).suffix}
+    near = nearest(Path(script).stem, names)
+    near = near and near.replace(repr(near[15:-2]), repr(names[near[15:-2]]))
     raise _wrong(f"{script} is not in this folder.{near}", "Correct it, or give its full path.")
 
 

@@ -84,6 +84,9 @@ def read_site(uri: str) -> Site:
         CallerError: It is not there, or not a descriptor that this version reads.
         CloudError: No login, or the store refused.
     """
+    if not isinstance(uri, str) or not uri:
+        advice = "Give the stack's output pipeline_uri; a variable that holds it may not be set."
+        raise CallerError.about("uri", uri, "the URI of a pipeline.json", advice)
     if "://" not in uri:
         uri = Path(uri).absolute().as_uri()
     folder, _, name = uri.rpartition("/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tidemill.figures import counted
 from tidemill.job import JobSpec
 from tidemill.ledger import Listing
 
@@ -40,11 +41,15 @@ class Message:
     @property
     def text(self) -> str:
         """A line for people, with what to type next."""
-        done = f"{self.succeeded + self.failed} of {self.items} items have ended, {self.failed} of them failed"
+        done = (
+            f"{self.succeeded + self.failed} of {counted(self.items, 'item')} have ended, {self.failed} of them failed"
+        )
         if self.state == "succeeded":
-            return f"{self.subject}: {self.items} items. `tidemill report {self.job}`"
+            return f"{self.subject}: {counted(self.items, 'item')}. `tidemill report {self.job}`"
         if self.state == "failed":
-            return f"{self.subject}: {self.failed} of {self.items} items failed. `tidemill failures {self.job}`"
+            return (
+                f"{self.subject}: {self.failed} of {counted(self.items, 'item')} failed. `tidemill failures {self.job}`"
+            )
         if self.state == "lost":
             return f"{self.subject}: {done}. `tidemill explain {self.job}`"
         # Workers write down a last time what they have finished when they see that it was cancelled.

@@ -29,7 +29,7 @@ def save(site: Site, place: str, page: str) -> str:
             Path(place).write_text(page, encoding="utf-8")
         except OSError as error:
             problem = f"output: {place} cannot be written: {error.strerror}."
-            advice = "Name a file in a folder that can be written, with -o."
+            advice = "Name a file in a folder that can be written."
             raise CallerError(problem, advice, what="output", value=place) from None
         return place
     store, name = site.stores().locate(place)
