@@ -6,22 +6,27 @@ Google answers is written down here and in localcloud, not proved.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import time
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from email.utils import formatdate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import requests
+from urllib3 import HTTPResponse
 
 from components.gcp.reconciler_function import chains, ended
 from components.gcp.reconciler_function.chains import CLIENT_SECONDS, release
-from components.gcp.reconciler_function.cloud import Cloud
-from components.gcp.reconciler_function.objects import MOST_BYTES
+from components.gcp.reconciler_function.cloud import CallError, Cloud
+from components.gcp.reconciler_function.objects import MOST_BYTES, Objects
 from components.gcp.reconciler_function.others import MOST_CHUNKS
 from tests.mutants import any_topic, same_turn
 from tests.unit.every_cloud import DyingError, GcpWorld
@@ -335,6 +340,37 @@ def test_a_job_whose_objects_a_program_has_damaged_ends_those_after_it_and_no_ot
     }
     assert not held(world)
     assert store.exists(layout.cancelled(second.id))
+
+
+def storage(body: bytes, length: int) -> Objects:
+    """The reconciler's objects, as requests reads them: each has this body, compressed, and says that it has this
+    length."""
+
+    def request(method: str, url: str, **more: Any) -> requests.Response:
+        assert more["stream"]
+        found = requests.Response()
+        found.status_code = 200
+        headers = {"Content-Encoding": "gzip", "Content-Length": str(length)}
+        found.raw = HTTPResponse(io.BytesIO(body), headers, preload_content=False, enforce_content_length=True)
+        return found
+
+    return Objects(Cloud("p", "r", "store", SimpleNamespace(request=request), pause=lambda _: None))
+
+
+def test_an_object_that_unpacks_to_more_than_the_bound_is_not_held():
+    bomb = gzip.compress(b"first\n" + b" " * 8 * MOST_BYTES)
+    assert len(bomb) < MOST_BYTES / 20
+    objects = storage(bomb, len(bomb))
+    assert objects.first_line("x") == b"first"
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=f"x has more than {MOST_BYTES} bytes"):
+        objects.get("x")
+    assert tracemalloc.get_traced_memory()[1] < 4 * MOST_BYTES
+    tracemalloc.stop()
+    small = gzip.compress(b"{}")
+    assert storage(small, len(small)).get("x") == b"{}"
+    with pytest.raises(CallError):
+        storage(small, len(small) + 9).get("x")
 
 
 def test_each_other_job_is_looked_at_once_in_a_run(world, google):

@@ -281,10 +281,13 @@ class Cloud:
     def blocks(self, url: str) -> Iterator[bytes]:
         """The content of an object of the job store, as it comes: whoever wrote it chose its size, and its encoding.
 
+        Cloud Storage unpacks what was stored compressed. Source: https://cloud.google.com/storage/docs/transcoding
+
         Raises:
             CallError: It could not be read.
         """
-        with closing(self.answer("GET", url, params={"alt": "media"}, stream=True)) as answer:
+        plain = {"Accept-Encoding": "identity"}
+        with closing(self.answer("GET", url, params={"alt": "media"}, headers=plain, stream=True)) as answer:
             try:
                 for block in answer.iter_content(_BLOCK_BYTES):
                     if self._clock() - self._began > RUN_SECONDS:
