@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from email.utils import formatdate
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
@@ -342,19 +341,23 @@ def test_a_job_whose_objects_a_program_has_damaged_ends_those_after_it_and_no_ot
     assert store.exists(layout.cancelled(second.id))
 
 
-def storage(body: bytes, length: int) -> Objects:
-    """The reconciler's objects, as requests reads them: each has this body, compressed, and says that it has this
-    length."""
+class Compressed:
+    """A session whose every answer has this body, compressed, and says that it has this length."""
 
-    def request(method: str, url: str, **more: Any) -> requests.Response:
+    def __init__(self, body: bytes, length: int) -> None:
+        self._body, self._length = body, length
+
+    def request(self, method: str, url: str, **more: Any) -> requests.Response:
         assert more["stream"]
         found = requests.Response()
         found.status_code = 200
-        headers = {"Content-Encoding": "gzip", "Content-Length": str(length)}
-        found.raw = HTTPResponse(io.BytesIO(body), headers, preload_content=False, enforce_content_length=True)
+        headers = {"Content-Encoding": "gzip", "Content-Length": str(self._length)}
+        found.raw = HTTPResponse(io.BytesIO(self._body), headers, preload_content=False, enforce_content_length=True)
         return found
 
-    return Objects(Cloud("p", "r", "store", SimpleNamespace(request=request), pause=lambda _: None))
+
+def storage(body: bytes, length: int) -> Objects:
+    return Objects(Cloud("p", "r", "store", Compressed(body, length), pause=lambda _: None))
 
 
 def test_an_object_that_unpacks_to_more_than_the_bound_is_not_held():
