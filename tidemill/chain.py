@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple, TypeVar
 from tidemill.errors import CallerError, DamagedError, StoreMissingError, shown
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome, Round
-from tidemill.state.snapshots import Snapshots
 from tidemill.store import Store, Stores
 from tidemill.tree import Tree, TreeFile
 
@@ -177,6 +176,8 @@ class JobFiles:
         return store, files()
 
     def _states(self, wanted: JobUri, items: range | list[int]) -> Iterator[TreeFile]:
+        from tidemill.state.snapshots import Snapshots
+
         for item in items:
             snapshot = Snapshots(self._stores.home, wanted.job, item).newest()
             for file in snapshot.tree.files if snapshot else ():

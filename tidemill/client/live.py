@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +102,8 @@ class Cell:
         self._last = ""
 
     def __call__(self, status: Status) -> None:
+        from html import escape
+
         display: Any = import_module("IPython.display")
         self._speed.look(status)
         ended, items = status.progress
