@@ -53,10 +53,11 @@ class Store(Model):
 
     expire_jobs_after_days: int | None = Field(
         default=None,
-        ge=1,
+        ge=30,
         le=3650,
-        description="Delete objects under jobs/ and uploads/ this many days after they were written. Leave out to keep "
-        "them; results under out/ are never deleted.",
+        description="Delete objects under jobs/ and uploads/ this many days after they were written, also those of "
+        "jobs that still run: an attempt may take 28 days. Leave out to keep them; results under out/ are never "
+        "deleted.",
     )
     expire_state_after_days: int = Field(
         default=30,

@@ -187,7 +187,7 @@ def test_an_account_that_has_the_roles_already():
     ("make", "key", "value"),
     [
         (lambda: AwsNetwork("n", AwsNetworkArgs(egress="none")), "network.create.egress", '"none"'),
-        (lambda: AwsStore("s", AwsStoreArgs(expire_jobs_after_days=0)), "store.expire_jobs_after_days", "0"),
+        (lambda: AwsStore("s", AwsStoreArgs(expire_jobs_after_days=29)), "store.expire_jobs_after_days", "29"),
         (lambda: AwsLogs("l", AwsLogsArgs(retention_days=2)), "logs.retention_days", "2"),
         (
             lambda: AwsRegistry("g", AwsRegistryArgs(namespace="v", repositories=["A"])),

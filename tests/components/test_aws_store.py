@@ -143,5 +143,5 @@ def test_readers_and_writers():
 
 
 def test_a_mapping_is_as_good_as_the_dataclass():
-    recorder = run(lambda: AwsStore("s", {"expire_jobs_after_days": 1}))  # type: ignore[arg-type]
+    recorder = run(lambda: AwsStore("s", {"expire_jobs_after_days": 30}))  # type: ignore[arg-type]
     assert "s3.Bucket" in recorder.counts()

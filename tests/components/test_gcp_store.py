@@ -189,7 +189,7 @@ def test_everything_may_be_read_without_a_condition():
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
-        ({"expire_jobs_after_days": 0}, "expire_jobs_after_days"),
+        ({"expire_jobs_after_days": 29}, "expire_jobs_after_days"),
         ({"soft_delete_days": 0}, "soft_delete_days"),
         ({"kms_key": "arn:aws:kms:us-west-2:123456789012:key/1"}, "kms_key"),
     ],

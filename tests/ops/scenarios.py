@@ -83,7 +83,7 @@ def wider_access(config: Config) -> None:
 
 def shorter(config: Config) -> None:
     """Everything is kept for a shorter time."""
-    config["tidemill:store"] = {"expire_jobs_after_days": 7}
+    config["tidemill:store"] = {"expire_jobs_after_days": 30}
     config["tidemill:logs"] = {"retention_days": 3}
 
 

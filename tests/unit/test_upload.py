@@ -427,6 +427,31 @@ def test_an_upload_past_half_of_its_life_is_sent_again(tmp_path, puts, monkeypat
     assert len(puts) == 2
 
 
+def test_an_upload_that_a_long_attempt_would_lose_is_sent_again(tmp_path, puts, monkeypatch):
+    target, _ = pipeline(expire_jobs_after_days=30, max_spec=SPEC_VERSION)
+    data, day, said = folder(tmp_path, a="one"), 86_400, list[str]()
+    submit(target, data)
+    monkeypatch.setattr("tidemill.client.upload.inventory.time.time", lambda: time.time_ns() / 1e9 + 4 * day)
+    submit(target, data, state=True, timeout_seconds=25 * day, log=said.append)
+    assert len(puts) == 1
+    submit(target, data, state=True, timeout_seconds=27 * day, log=said.append)
+    assert len(puts) == 2
+    assert not [words for words in said if "deletes" in words]
+
+
+def test_a_job_that_may_outlive_itself_is_warned_of(tmp_path, puts):
+    """The stack is of an earlier version, which let jobs expire sooner than their attempts may end."""
+    target, _ = pipeline(expire_jobs_after_days=14, max_spec=SPEC_VERSION)
+    said: list[str] = []
+    submit(target, folder(tmp_path, a="one"), state=True, timeout_seconds=14 * 86_400, log=said.append)
+    assert [words for words in said if "deletes" in words] == [
+        (
+            "The stack deletes what a job needs 14 days after it was sent (expire_jobs_after_days), and an attempt may "
+            "take 336 h (--timeout): what is not done by then is lost."
+        )
+    ]
+
+
 class Pages(Store):
     """A store in memory whose listings are an object store's: in pages of three."""
 

@@ -183,13 +183,14 @@ class Bringing:
 
 
 @contextmanager
-def uploads(site: Site, gathered: Gathered, inputs: Mapping[str, str | Path]) -> Iterator[Bringing]:
+def uploads(site: Site, gathered: Gathered, inputs: Mapping[str, str | Path], lasts: float) -> Iterator[Bringing]:
     """Look at the files of this machine among a job's items and named inputs. Nothing is sent before `Bringing.send`.
+    An attempt of the job may take so many seconds.
 
     Raises:
         CallerError: A file that cannot be sent, or an input that is not there or that machines cannot read.
     """
-    session = UploadSession(site)
+    session = UploadSession(site, lasts)
     try:
         folder = gathered.folder
         items = None if folder is None else LocalItems(session, gathered.spool, folder or None)

@@ -51,7 +51,7 @@ def preview(site: Site, asked: Submission, log: Log) -> JobPreview:
     """See `Pipeline.preview`."""
     checked = check(site, asked, log)
     place, count = asked.place, checked.gathered.spool.count
-    with uploads(site, checked.gathered, checked.inputs) as bringing:
+    with uploads(site, checked.gathered, checked.inputs, checked.draft.timeout_seconds) as bringing:
         amount = bringing.amount
     low, high = at_once(site.descriptor.cloud, place)
     most = min(count, checked.draft.max_parallel or count)

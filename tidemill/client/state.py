@@ -110,6 +110,16 @@ def long_on_spot(spec: JobSpec, queue: Queue, item_seconds: float | None) -> str
     return f"Items may take {duration(seconds)}, and begin anew when their Spot machine is taken away.{kept}"
 
 
+def expires_early(spec: JobSpec, days: int | None) -> str | None:
+    """What to say of items that may take longer than the store keeps their job."""
+    if days is None or spec.timeout_seconds < days * 86_400:
+        return None
+    return (
+        f"The stack deletes what a job needs {counted(days, 'day')} after it was sent (expire_jobs_after_days), and an "
+        f"attempt may take {duration(spec.timeout_seconds)} (--timeout): what is not done by then is lost."
+    )
+
+
 def check_timeout(seconds: Any, state: Mapping[str, Any] | None) -> None:
     """Refuse a limit that only items with state may have."""
     if state is None and isinstance(seconds, (int, float)) and seconds > LONGEST_STATELESS_SECONDS:

@@ -29,7 +29,14 @@ from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, is_here, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
-from tidemill.client.state import CHUNK_SECONDS, check_paired, check_state, check_timeout, long_on_spot
+from tidemill.client.state import (
+    CHUNK_SECONDS,
+    check_paired,
+    check_state,
+    check_timeout,
+    expires_early,
+    long_on_spot,
+)
 from tidemill.client.upload.inputs import check_names
 from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.client.upload.session import Amount
@@ -121,8 +128,10 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
     draft = _draft(asked, packed, local=site.local)
     _check_version(site, draft)
     check_state(draft)
-    if not site.local and (words := long_on_spot(draft, asked.place.queue, asked.item_seconds)):
-        log(words)
+    early = expires_early(draft, site.descriptor.expire_jobs_after_days)
+    for words in (early, None if site.local else long_on_spot(draft, asked.place.queue, asked.item_seconds)):
+        if words:
+            log(words)
     check_packages(site, draft, packed)
     if draft.max_parallel and draft.slots > 1:
         raise CallerError.about("slots", draft.slots, "1 with max_parallel", "Leave one of the two out.")
@@ -181,7 +190,7 @@ def _upload(site: Site, asked: Submission, checked: CheckedSubmission, log: Log)
     """The items and the draft, with the objects of the files that were uploaded."""
     if checked.gathered.folder is None and not checked.inputs:
         return checked.gathered.spool, checked.draft
-    with uploads(site, checked.gathered, checked.inputs) as bringing:
+    with uploads(site, checked.gathered, checked.inputs, checked.draft.timeout_seconds) as bringing:
         if bringing.amount.files:
             if bringing.amount.large:
                 asked.confirm(bringing.amount)

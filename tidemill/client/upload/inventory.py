@@ -26,12 +26,13 @@ class Inventory:
     Args:
         store: The job store.
         expire_days: Days after which the store deletes an upload; None for never.
+        lasts: Seconds that an attempt may take, and needs the upload.
     """
 
-    def __init__(self, store: Store, expire_days: float | None) -> None:
+    def __init__(self, store: Store, expire_days: float | None, lasts: float = 0.0) -> None:
         self._store = store
-        half = None if expire_days is None else expire_days * _DAY / 2
-        self._oldest = 0.0 if half is None else time.time() - half
+        life = None if expire_days is None else expire_days * _DAY
+        self._oldest = 0.0 if life is None else time.time() - max(0.0, min(life / 2, life - lasts))
         """An upload from before this is sent again: what expires is deleted by its age, and to overwrite it begins
         that anew (https://docs.aws.amazon.com/AmazonS3/latest/userguide/lifecycle-expire-general-considerations.html,
         https://cloud.google.com/storage/docs/lifecycle#age)."""

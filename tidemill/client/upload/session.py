@@ -48,16 +48,21 @@ class Amount:
 
 
 class UploadSession:
-    """Counts files, then sends them. What the store has and what is known of this machine's files is read once."""
+    """Counts files, then sends them. What the store has and what is known of this machine's files is read once.
 
-    def __init__(self, site: Site) -> None:
+    Args:
+        site: Where to.
+        lasts: Seconds that an attempt of the job may take.
+    """
+
+    def __init__(self, site: Site, lasts: float) -> None:
         # SQLite takes a megabyte, and most submits upload nothing.
         from tidemill.client.upload.hashes import Hashes
         from tidemill.client.upload.inventory import Inventory
 
         self.site = site
         self._hashes = Hashes()
-        self._inventory = Inventory(site.store, site.descriptor.expire_jobs_after_days)
+        self._inventory = Inventory(site.store, site.descriptor.expire_jobs_after_days, lasts)
         self.amount = Amount()
         """Of everything that was counted."""
         self._meter = Meter(0, 0)
