@@ -112,6 +112,10 @@ def settle(
     return waiting, failures
 
 
+SUBMIT_AGAIN = "Submit it again."
+"""What to do with a job that nothing lets begin: to resume it would not help."""
+
+
 @dataclass(frozen=True)
 class Never:
     """Why a job can never begin.
@@ -128,7 +132,7 @@ class Never:
 
     def reason(self, job: str) -> str:
         """Why the waiting job has ended, and what to do, for its tombstone."""
-        then = f"`{self.fix}`, then `tidemill resume {job}` continues it." if self.fix else "Submit it again."
+        then = f"`{self.fix}`, then `tidemill resume {job}` continues it." if self.fix else SUBMIT_AGAIN
         return f"{self.why}, and this job runs after it. {then}"
 
 

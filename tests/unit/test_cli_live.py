@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tidemill.client import Chunks, Status, live
 from tidemill.client.status import State
+from tidemill.completion import Never, gone
 from tidemill.ledger import Again
 
 
@@ -166,3 +167,10 @@ def test_a_program_whose_output_no_person_watches_shows_what_it_asks_for(monkeyp
     with live.showing("tiles-0a1b2c3d", wanted) as on_status:
         on_status(status(10))
     assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+def test_a_job_that_nothing_lets_begin_is_not_to_be_resumed():
+    mended = Never("first-0a1b2c3d", "first-0a1b2c3d is cancelled", "tidemill resume first-0a1b2c3d")
+    for never, command in ((gone("first-0a1b2c3d"), None), (mended, "tidemill resume tiles-0a1b2c3d")):
+        seen = status(state="cancelled", note=f"stopped: {never.reason('tiles-0a1b2c3d')}")
+        assert seen.continued_by() == command

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from tidemill.client.consumption import Consumption
 from tidemill.client.limit import Spent
 from tidemill.client.saved import Saved
+from tidemill.completion import SUBMIT_AGAIN
 from tidemill.explain import Reason
 from tidemill.figures import duration
 from tidemill.job import JobSpec
@@ -128,6 +129,8 @@ class Status:
             return None
         if self.state != "cancelled":
             return self.run_command
+        if (self.note or "").endswith(SUBMIT_AGAIN):
+            return None
         command = f"tidemill resume {self.job}{where}"
         if self.spent and self.spent.reached:
             return f"{command} --max-usd USD, more than {self.spent.max_usd:g}"
