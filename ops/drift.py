@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
+from ops.added import Addition, states
+from ops.added.ask import additions
 from ops.github import GitHub, GitHubError
 from ops.preview import document_of
 from ops.project import read_config
 from ops.review.document import parse
+from ops.review.escape import code
 from ops.told import advice
 
 _KEPT = ("same", "read", "refresh")
@@ -29,8 +32,9 @@ def drift(stack: str, issue: bool) -> None:
     """Compare what exists in your cloud with the stack's program, under the policy pack.
 
     Drift is what `pulumi up --refresh` would change: what was changed or deleted by hand, and what was merged but
-    not deployed. Policies that are violated since, for example because a waiver has ended, count too. The command
-    changes nothing, prints no values and reads no secrets.
+    not deployed. What was added by hand counts too, although `up` leaves it: policies on roles, rules of security
+    groups and firewalls, bindings. So do policies that are violated since, for example because a waiver has ended. The
+    command changes nothing, prints no values and reads no secrets.
 
     Exits 1 if there is drift or the comparison failed; with --issue, only if the comparison failed. Exits 2 if an
     argument or the stack file is wrong. --issue reads GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL.
@@ -40,9 +44,13 @@ def drift(stack: str, issue: bool) -> None:
     if document["preview"] is None or (document["exit_code"] and not violated(document)):
         told = parse(json.dumps(document), stack).told
         raise click.ClickException("\n".join([*told, *advice(told)]) or f"pulumi ended with {document['exit_code']}")
-    changes, found = steps(document), violated(document)
-    clean = not changes and not found
-    text = "There is no drift." if clean else report(stack, changes, found)
+    changes, found, others = (
+        steps(document),
+        violated(document),
+        additions(states(document), document["cloud"], document["region"]),
+    )
+    clean = not changes and not found and not others
+    text = "There is no drift." if clean else report(stack, changes, found, others)
     click.echo(text)
     if github is not None:
         _tell(github, stack, text, clean)
@@ -71,12 +79,20 @@ def violated(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [said for said in document["policies"] if said["level"] == "mandatory"]
 
 
-def report(stack: str, changes: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> str:
-    """A report in Markdown: each differing property without its value, each violation, and what to do."""
+def report(
+    stack: str,
+    changes: Sequence[Mapping[str, Any]],
+    found: Sequence[Mapping[str, Any]],
+    others: Sequence[Addition] = (),
+) -> str:
+    """A report in Markdown: each differing property without its value, each addition and violation, and what to do."""
     lines = [f"The stack `{stack}` does not match its code."]
     if changes:
         lines += ["", "| `up` would | resource | type | properties |", "|---|---|---|---|"]
         lines += [_row(step) for step in changes]
+    if others:
+        lines += ["", "Added by hand; `up` leaves it, so remove it by hand or put it into the code:", ""]
+        lines += [f"- `{each.resource}`: {code(each.what)}" for each in others]
     if found:
         lines += ["", "Mandatory policies are violated:", ""]
         lines += [f"- `{said['rule']}`: {' '.join(said['message'].split())}" for said in found]

@@ -181,8 +181,12 @@ def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
             raise click.ClickException(f"{' '.join(command)}: {base_stack.reason(said)}")
 
 
+def region_of(stack: str, cloud: str) -> str | None:
+    """The region in the file of a stack of stacks/; None if it comes from the environment."""
+    return _region(stack_file(stack), cloud)
+
+
 def _region(path: Path, cloud: str) -> str | None:
-    """The region in the stack file; None if it comes from the environment."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{cloud}:region")
 
 

@@ -17,7 +17,7 @@ _READ = {
     "cloudscheduler.jobs": "get",
     "compute.advice": "capacity",
     "compute.autoscalers": "get",
-    "compute.firewalls": "get",
+    "compute.firewalls": "get list",
     "compute.globalOperations": "get",
     "compute.images": "get getFromFamily list",
     "compute.instanceGroupManagers": "get",

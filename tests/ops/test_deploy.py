@@ -1,8 +1,11 @@
 """The commands that a plan and a deploy run. A script stands in for pulumi; tests/engine applies a real plan."""
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
+from ops.added import Addition
 from ops.deploy import deploy, plan
 from ops.project import policy_options
 
@@ -12,7 +15,9 @@ POLICIES = " ".join(policy_options("prod"))
 @pytest.fixture
 def pulumi(tmp_path, monkeypatch):
     script = tmp_path / "pulumi"
-    script.write_text(f'#!/bin/sh\necho "${{*%% --event-log*}}" > {tmp_path}/called\nexit "$EXIT"\n')
+    script.write_text(
+        f'#!/bin/sh\necho "${{*%% --event-log*}}" > {tmp_path}/called\ntest "$2" = export || exit "$EXIT"\n'
+    )
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("EXIT", "0")
@@ -24,6 +29,22 @@ def test_a_plan_is_a_preview_under_the_policies_that_is_saved(pulumi, tmp_path):
     assert done.exit_code == 0, done.output
     saved = f"--save-plan {tmp_path}/plan.json"
     assert pulumi.read_text() == f"preview --stack vision-prod --non-interactive --diff {saved} {POLICIES}\n"
+
+
+def test_a_plan_tells_what_somebody_added(pulumi, tmp_path, monkeypatch):
+    urn = "urn:pulumi:vision-prod::tidemill::tidemill:index:Pipeline$aws:iam/role:Role::job"
+    state = {"urn": urn, "type": "aws:iam/role:Role", "id": "job", "outputs": {"name": "job"}}
+    (tmp_path / "state").write_text(json.dumps({"deployment": {"resources": [state]}}))
+    script = tmp_path / "pulumi"
+    script.write_text(f'{script.read_text()}test "$2" != export || cat {tmp_path}/state\n')
+
+    def additions(found, cloud, region):
+        return [Addition(each.name, "the inline policy everything") for each in found if cloud == "aws" and region]
+
+    monkeypatch.setattr("ops.deploy.additions", additions)
+    done = CliRunner().invoke(plan, ["--stack", "vision-prod", "--out", str(tmp_path / "plan.json")])
+    assert done.exit_code == 0, done.output
+    assert "Added by hand, and left by `deploy`: job: the inline policy everything" in done.stderr
 
 
 def test_a_deploy_keeps_to_the_plan_it_is_given(pulumi, tmp_path):

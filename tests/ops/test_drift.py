@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from click.testing import CliRunner
 
+from ops.added import Addition
 from ops.drift import drift
 from ops.github import GitHub
 
@@ -77,6 +78,15 @@ def test_what_differs_is_told_by_property_and_without_values(run, tmp_path):
 def test_a_stack_that_is_what_its_code_says_is_clean(run):
     done = run(STILL)
     assert (done.exit_code, done.output) == (0, "There is no drift.\n")
+
+
+def test_what_somebody_added_is_drift_although_the_engine_sees_none(run, monkeypatch):
+    added = [Addition("vision-prod-identity-job", "the inline policy everything | `x`")]
+    monkeypatch.setattr("ops.drift.additions", lambda found, cloud, region: added if cloud == "aws" and region else [])
+    done = run(STILL)
+    assert done.exit_code == 1
+    assert "- `vision-prod-identity-job`: " in done.output
+    assert "the inline policy everything" in done.output
 
 
 def test_a_policy_that_is_violated_since_is_drift(run):

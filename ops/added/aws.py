@@ -1,0 +1,93 @@
+"""Policies on roles, rules of security groups and bucket policies that no state has, asked of AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import boto3
+from botocore.exceptions import ClientError
+
+from ops.added import Addition, Known, of
+
+
+class Clients(Protocol):
+    """Makes a client of a service, as a boto3 session does."""
+
+    def client(self, service_name: str) -> Any:
+        """One client."""
+        ...
+
+
+def added(found: list[Known], region: str | None, clients: Clients | None = None) -> Iterator[Addition]:
+    """What somebody added to a stack's roles, security groups and buckets.
+
+    Raises:
+        ClientError, BotoCoreError: AWS does not answer, or the login may not ask.
+    """
+    session = clients or boto3.Session(region_name=region)
+    iam, ec2, s3 = (session.client(name) for name in ("iam", "ec2", "s3"))
+    for role in of(found, "aws:iam/role:Role"):
+        yield from _policies(role, found, iam)
+    for group in of(found, "aws:ec2/securityGroup:SecurityGroup"):
+        yield from _rules(group, found, ec2)
+    for bucket in of(found, "aws:s3/bucket:Bucket"):
+        name = bucket.values.get("bucket")
+        policies = {each.values.get("bucket") for each in of(found, "aws:s3/bucketPolicy:BucketPolicy")}
+        if name not in policies and _has_policy(s3, name):
+            yield Addition(bucket.name, "a bucket policy")
+
+
+def _policies(role: Known, found: list[Known], iam: Any) -> Iterator[Addition]:
+    name = role.values["name"]
+    own = {each.values.get("name") for each in _on(found, "aws:iam/rolePolicy:RolePolicy", name)}
+    own |= {each.get("name") for each in role.values.get("inlinePolicies") or [] if isinstance(each, dict)}
+    attached = {
+        each.values.get("policyArn") for each in _on(found, "aws:iam/rolePolicyAttachment:RolePolicyAttachment", name)
+    }
+    try:
+        for page in iam.get_paginator("list_role_policies").paginate(RoleName=name):
+            for policy in sorted({*page["PolicyNames"]} - own):
+                yield Addition(role.name, f"the inline policy {policy}")
+        for page in iam.get_paginator("list_attached_role_policies").paginate(RoleName=name):
+            for policy in page["AttachedPolicies"]:
+                if policy["PolicyArn"] not in attached:
+                    yield Addition(role.name, f"the attached policy {policy['PolicyArn']}")
+    except iam.exceptions.NoSuchEntityException:
+        return  # The refresh tells that it is gone.
+
+
+def _on(found: list[Known], kind: str, role: str) -> Iterator[Known]:
+    return (each for each in of(found, kind) if each.values.get("role") == role)
+
+
+def _rules(group: Known, found: list[Known], ec2: Any) -> Iterator[Addition]:
+    own = {
+        each.values.get("securityGroupRuleId") or each.values.get("id") for each in found if "ecurityGroup" in each.type
+    }
+    filters = [{"Name": "group-id", "Values": [str(group.values.get("id"))]}]
+    for page in ec2.get_paginator("describe_security_group_rules").paginate(Filters=filters):
+        for rule in page["SecurityGroupRules"]:
+            way = "egress" if rule["IsEgress"] else "ingress"
+            if rule["SecurityGroupRuleId"] in own or group.values.get(way):
+                continue  # Rules within a group are its properties, which the refresh compares.
+            yield Addition(group.name, f"the {way} rule {rule['SecurityGroupRuleId']}: {_ports(rule)}")
+
+
+def _ports(rule: dict[str, Any]) -> str:
+    keys = ("CidrIpv4", "CidrIpv6", "PrefixListId")
+    other = next((rule[key] for key in keys if rule.get(key)), None) or rule.get("ReferencedGroupInfo", {}).get(
+        "GroupId"
+    )
+    ports = f"{rule['IpProtocol']} {rule.get('FromPort')} to {rule.get('ToPort')}"
+    return f"{'everything' if rule['IpProtocol'] == '-1' else ports}, {other}"
+
+
+def _has_policy(s3: Any, bucket: Any) -> bool:
+    try:
+        s3.get_bucket_policy(Bucket=bucket)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("NoSuchBucketPolicy", "NoSuchBucket"):
+            return False
+        raise
+    return True

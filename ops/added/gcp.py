@@ -1,0 +1,118 @@
+"""Bindings on a stack's resources, roles of its accounts and firewall rules that no state has, asked of Google."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import google.auth
+from google.auth.transport.requests import AuthorizedSession
+
+from ops.added import Addition, Known, of
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_TIMEOUT_SECONDS = 30
+Ask = Callable[[str, str, str, dict[str, str]], dict[str, Any] | None]
+"""Asks an API by its name, method, path and query; None where there is no such thing."""
+
+# Resources with a policy of their own: type to (its bindings' type, API, method, path, the property that names it).
+# Source: the pages of getIamPolicy and buckets.getIamPolicy below https://cloud.google.com/iam/docs/reference
+_POLICIES: dict[str, tuple[str, str, str, str, str]] = {
+    "gcp:storage/bucket:Bucket": (
+        "gcp:storage/bucketIAMMember:BucketIAMMember", "storage", "GET", "storage/v1/b/{}/iam", "name",
+    ),
+    "gcp:pubsub/topic:Topic": (
+        "gcp:pubsub/topicIAMMember:TopicIAMMember", "pubsub", "GET", "v1/{}:getIamPolicy", "id",
+    ),
+    "gcp:pubsub/subscription:Subscription": (
+        "gcp:pubsub/subscriptionIAMMember:SubscriptionIAMMember", "pubsub", "GET", "v1/{}:getIamPolicy", "id",
+    ),
+    "gcp:serviceaccount/account:Account": (
+        "gcp:serviceaccount/iAMMember:IAMMember", "iam", "POST", "v1/{}:getIamPolicy", "name",
+    ),
+}  # fmt: skip
+# Google gives each new bucket these, for the project's own owners, editors and viewers.
+# Source: https://cloud.google.com/storage/docs/access-control/iam-roles#basic-roles-modifiable
+_CONVENIENCE = ("projectOwner:", "projectEditor:", "projectViewer:")
+
+
+def added(found: list[Known], project: str, ask: Ask | None = None) -> Iterator[Addition]:
+    """What somebody granted on a stack's resources or to its accounts, and which ways into its network were opened.
+
+    Raises:
+        GoogleAuthError, RequestException: Google does not answer, or the login may not ask.
+    """
+    ask = ask or _session()
+    for kind, (member, api, method, path, key) in _POLICIES.items():
+        for each in of(found, kind):
+            known = {_binding(one) for one in of(found, member) if _is_on(one, str(each.values.get(key)))}
+            policy = ask(api, method, path.format(each.values.get(key)), {})
+            for role, who, condition in sorted({*_bindings(policy)} - known):
+                if not who.startswith(_CONVENIENCE):
+                    yield Addition(each.name, _told(role, who, condition))
+    yield from _on_project(found, project, ask)
+    yield from _ways_in(found, project, ask)
+
+
+def _on_project(found: list[Known], project: str, ask: Ask) -> Iterator[Addition]:
+    """Roles on the project of the stack's own accounts; those of others are not the stack's."""
+    accounts = {f"serviceAccount:{each.values.get('email')}": each.name
+                for each in of(found, "gcp:serviceaccount/account:Account")}  # fmt: skip
+    known = {_binding(each) for each in of(found, "gcp:projects/iAMMember:IAMMember")}
+    policy = ask("cloudresourcemanager", "POST", f"v1/projects/{project}:getIamPolicy", {}) if accounts else None
+    for role, who, condition in sorted({*_bindings(policy)} - known):
+        if who in accounts:
+            yield Addition(accounts[who], _told(role, who, condition, " on the project"))
+
+
+def _ways_in(found: list[Known], project: str, ask: Ask) -> Iterator[Addition]:
+    known = {each.values.get("name") for each in of(found, "gcp:compute/firewall:Firewall")}
+    for network in of(found, "gcp:compute/network:Network"):
+        link = str(network.values.get("selfLink") or network.values.get("id"))
+        query = {"filter": f'network eq ".*/networks/{link.rpartition("/")[2]}"'}
+        answer = ask("compute", "GET", f"compute/v1/projects/{project}/global/firewalls", query) or {}
+        for rule in answer.get("items", ()):
+            own = str(rule.get("network", "")).rpartition("/")[2] == link.rpartition("/")[2]
+            if own and rule["name"] not in known:
+                yield Addition(network.name, f"the firewall rule {rule['name']}")
+
+
+def _bindings(policy: dict[str, Any] | None) -> Iterator[tuple[str, str, str]]:
+    for binding in (policy or {}).get("bindings", ()):
+        expression = str((binding.get("condition") or {}).get("expression", ""))
+        yield from ((binding["role"], member, expression) for member in binding.get("members", ()))
+
+
+def _binding(known: Known) -> tuple[str, str, str]:
+    values = known.values
+    return (
+        str(values.get("role")),
+        str(values.get("member")),
+        str((values.get("condition") or {}).get("expression", "")),
+    )
+
+
+def _is_on(binding: Known, name: str) -> bool:
+    """Whether a binding is on a resource, which it names as `b/NAME`, `projects/P/topics/NAME` or `NAME`."""
+    named = (binding.values.get(key) for key in ("bucket", "topic", "subscription", "serviceAccountId"))
+    return any(str(each).rpartition("/")[2] == name.rpartition("/")[2] for each in named if each)
+
+
+def _told(role: str, who: str, condition: str, where: str = "") -> str:
+    return f"{role} for {who}{where}" + (" on a condition" if condition else "")
+
+
+def _session() -> Ask:
+    credentials, _ = google.auth.default(scopes=[_SCOPE])
+    session = AuthorizedSession(credentials)
+
+    def ask(api: str, method: str, path: str, query: dict[str, str]) -> dict[str, Any] | None:
+        base = os.environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}") or f"https://{api}.googleapis.com/"
+        answer = session.request(method, f"{base}{path}", params=query, timeout=_TIMEOUT_SECONDS)
+        if answer.status_code == 404:
+            return None
+        answer.raise_for_status()
+        return answer.json()
+
+    return ask

@@ -1,0 +1,179 @@
+"""What somebody added by hand. AWS is moto's; Google's answers are made by hand after its reference.
+
+It cannot prove that CI's reader may ask the real clouds: the permissions are in docs/ci.md, from their references.
+"""
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from ops.added import Known, aws, gcp, states
+from tests.ops.review_steps import statement
+
+REGION = "us-west-2"
+TRUST = statement(Action="sts:AssumeRole", Principal={"Service": "ec2.amazonaws.com"})
+POLICY = statement(Action="s3:GetObject", Resource="*")
+
+
+@pytest.fixture
+def stack(monkeypatch):
+    """A role, a group and a bucket on moto, with the state that a program's `up` would have written."""
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(key, "test")
+    for key in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(key, raising=False)
+    with mock_aws():
+        session = boto3.Session(region_name=REGION)
+        iam, ec2, s3 = (session.client(name) for name in ("iam", "ec2", "s3"))
+        iam.create_role(RoleName="job", AssumeRolePolicyDocument=TRUST)
+        iam.put_role_policy(RoleName="job", PolicyName="own", PolicyDocument=POLICY)
+        vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        group = ec2.create_security_group(GroupName="machines", Description="d", VpcId=vpc)["GroupId"]
+        [egress] = ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [group]}])[
+            "SecurityGroupRules"
+        ]
+        s3.create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
+        found = [
+            Known("aws:iam/role:Role", "job-role", {"name": "job"}),
+            Known("aws:iam/rolePolicy:RolePolicy", "job-policy", {"role": "job", "name": "own"}),
+            Known("aws:ec2/securityGroup:SecurityGroup", "group", {"id": group}),
+            Known(
+                "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
+                "out",
+                {"securityGroupRuleId": egress["SecurityGroupRuleId"]},
+            ),
+            Known("aws:s3/bucket:Bucket", "store-bucket", {"bucket": "store"}),
+        ]
+        yield session, found, group
+
+
+def test_what_the_program_made_is_no_addition(stack):
+    session, found, _ = stack
+    assert list(aws.added(found, REGION, session)) == []
+
+
+def test_policies_rules_and_bucket_policies_that_somebody_added_are_told(stack):
+    session, found, group = stack
+    iam, ec2, s3 = (session.client(name) for name in ("iam", "ec2", "s3"))
+    policy = iam.create_policy(PolicyName="wide", PolicyDocument=POLICY)["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName="job", PolicyArn=policy)
+    iam.put_role_policy(RoleName="job", PolicyName="everything", PolicyDocument=POLICY)
+    ec2.authorize_security_group_ingress(
+        GroupId=group,
+        IpPermissions=[{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
+    )
+    s3.put_bucket_policy(Bucket="store", Policy=statement(Action="s3:*", Resource="*", Principal="*"))
+    told = [(each.resource, each.what) for each in aws.added(found, REGION, session)]
+    assert told[:2] == [("job-role", "the inline policy everything"), ("job-role", f"the attached policy {policy}")]
+    assert told[2][0] == "group"
+    assert told[2][1].startswith("the ingress rule sgr-")
+    assert told[2][1].endswith(": tcp 22 to 22, 0.0.0.0/0")
+    assert told[3:] == [("store-bucket", "a bucket policy")]
+    known = [*found, Known("aws:s3/bucketPolicy:BucketPolicy", "p", {"bucket": "store"})]
+    attached = Known("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "a", {"role": "job", "policyArn": policy})
+    assert len(list(aws.added([*known, attached], REGION, session))) == 2
+
+
+def test_a_role_that_is_gone_is_the_refreshs_to_tell(stack):
+    session, *_ = stack
+    assert list(aws.added([Known("aws:iam/role:Role", "r", {"name": "gone"})], REGION, session)) == []
+
+
+EMAIL = "worker@vision-dev.iam.gserviceaccount.com"
+ACCOUNT = f"serviceAccount:{EMAIL}"
+NETWORK = "https://www.googleapis.com/compute/v1/projects/vision-dev/global/networks/own"
+FOUND = [
+    Known(
+        "gcp:serviceaccount/account:Account", "worker", {"email": EMAIL, "name": f"projects/p/serviceAccounts/{EMAIL}"}
+    ),
+    Known("gcp:projects/iAMMember:IAMMember", "grant", {"role": "roles/logging.logWriter", "member": ACCOUNT}),
+    Known("gcp:storage/bucket:Bucket", "store", {"name": "store-1"}),
+    Known("gcp:storage/bucket:Bucket", "logs", {"name": "logs-1"}),
+    Known(
+        "gcp:storage/bucketIAMMember:BucketIAMMember",
+        "read",
+        {"bucket": "b/store-1", "role": "roles/storage.objectUser", "member": ACCOUNT},
+    ),
+    Known("gcp:pubsub/topic:Topic", "topic", {"id": "projects/vision-dev/topics/t"}),
+    Known("gcp:compute/network:Network", "network", {"selfLink": NETWORK}),
+    Known("gcp:compute/firewall:Firewall", "deny", {"name": "own-deny"}),
+]
+
+
+def bound(*bindings: tuple[str, str]) -> dict:
+    return {"bindings": [{"role": role, "members": [member]} for role, member in bindings]}
+
+
+OWN = {
+    "v1/projects/vision-dev:getIamPolicy": bound(
+        ("roles/logging.logWriter", ACCOUNT), ("roles/owner", "user:ann@example.com")
+    ),
+    "storage/v1/b/store-1/iam": bound(
+        ("roles/storage.objectUser", ACCOUNT), ("roles/storage.legacyBucketOwner", "projectOwner:vision-dev")
+    ),
+    "compute/v1/projects/vision-dev/global/firewalls": {"items": [{"name": "own-deny", "network": NETWORK}]},
+}
+ADDED = {
+    "v1/projects/vision-dev:getIamPolicy": bound(("roles/logging.logWriter", ACCOUNT), ("roles/editor", ACCOUNT)),
+    "storage/v1/b/store-1/iam": bound(
+        ("roles/storage.objectUser", ACCOUNT), ("roles/storage.objectViewer", "allUsers")
+    ),
+    "storage/v1/b/logs-1/iam": bound(("roles/storage.objectUser", ACCOUNT)),
+    "v1/projects/vision-dev/topics/t:getIamPolicy": bound(("roles/pubsub.publisher", "user:eve@example.com")),
+    f"v1/projects/p/serviceAccounts/{EMAIL}:getIamPolicy": bound(
+        ("roles/iam.serviceAccountUser", "user:eve@example.com")
+    ),
+    "compute/v1/projects/vision-dev/global/firewalls": {
+        "items": [
+            {"name": "own-deny", "network": NETWORK},
+            {"name": "ssh", "network": NETWORK},
+            {"name": "others", "network": NETWORK + "-two"},
+        ]
+    },
+}
+
+
+def test_google_bindings_and_firewall_rules_that_somebody_added_are_told():
+    assert list(gcp.added(FOUND, "vision-dev", lambda api, method, path, query: OWN.get(path))) == []
+    told = [
+        (each.resource, each.what) for each in gcp.added(FOUND, "vision-dev", lambda a, m, path, q: ADDED.get(path))
+    ]
+    assert told == [
+        ("store", "roles/storage.objectViewer for allUsers"),
+        ("logs", f"roles/storage.objectUser for {ACCOUNT}"),
+        ("topic", "roles/pubsub.publisher for user:eve@example.com"),
+        ("worker", "roles/iam.serviceAccountUser for user:eve@example.com"),
+        ("worker", f"roles/editor for {ACCOUNT} on the project"),
+        ("network", "the firewall rule ssh"),
+    ]
+
+
+def test_a_binding_on_a_condition_is_not_the_same_without_it():
+    known = Known(
+        "gcp:projects/iAMMember:IAMMember",
+        "grant",
+        {"role": "roles/editor", "member": ACCOUNT, "condition": {"expression": "false"}},
+    )
+    answers = {"v1/projects/vision-dev:getIamPolicy": bound(("roles/editor", ACCOUNT))}
+    found = [FOUND[0], known]
+    assert [each.what for each in gcp.added(found, "vision-dev", lambda a, m, path, q: answers.get(path))] == [
+        f"roles/editor for {ACCOUNT} on the project"
+    ]
+
+
+def test_the_state_is_what_a_preview_found_and_not_what_it_would_make():
+    urn = "urn:pulumi:s::tidemill::tidemill:index:Pipeline$aws:s3/bucket:Bucket::"
+    document = {
+        "preview": {
+            "steps": [
+                {"op": "same", "urn": f"{urn}a", "newState": {"id": "1", "inputs": {"x": 1}, "outputs": {"x": 2}}},
+                {"op": "create", "urn": f"{urn}b", "newState": {"inputs": {}}},
+                {"op": "delete", "urn": f"{urn}c", "oldState": {"inputs": {"x": 3}}},
+            ]
+        }
+    }
+    assert [(each.type, each.name, each.values.get("x")) for each in states(document)] == [
+        ("aws:s3/bucket:Bucket", "a", 2),
+        ("aws:s3/bucket:Bucket", "c", 3),
+    ]
+    assert states({"preview": None}) == []
