@@ -67,7 +67,7 @@ def protocol_of(environ: Environ, scope: Scope) -> str:
     if "HTTP_X_AMZ_TARGET" in environ:
         return "json"
     model = _model(scope.service)
-    return model.metadata["protocol"] if model else "query"
+    return model.metadata["protocol"] if model and not _is_query(environ, model) else "query"
 
 
 def read_call(environ: Environ, scope: Scope) -> AwsCall:
@@ -96,11 +96,26 @@ def _decode(environ: Environ, model: Any) -> tuple[str | None, dict[str, Any]]:
         return target.rpartition(".")[2], _json(body)
     if found := re.match(r"/service/\w+/operation/(\w+)$", path):
         return found[1], {}
-    if model.metadata["protocol"] in {"query", "ec2"}:
+    if model.metadata["protocol"] in {"query", "ec2"} or _is_query(environ, model):
         fields = parse_qs(environ["QUERY_STRING"] + "&" + body.decode(errors="replace"), keep_blank_values=True)
         params = {key: values[0] for key, values in fields.items()}
-        return params.get("Action"), params
+        return params.get("Action"), {**params, **_lists(params)}
     return _match(environ, model)
+
+
+def _is_query(environ: Environ, model: Any) -> bool:
+    """Whether a call is in the query protocol of a service with several, as other SDKs speak to CloudWatch."""
+    form = environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded")
+    return form and "query" in model.metadata.get("protocols", ())
+
+
+def _lists(params: dict[str, str]) -> dict[str, list[str]]:
+    """Lists of texts in the query protocol, ``AlarmNames.member.1``, by name."""
+    found: dict[str, list[str]] = {}
+    for key, value in params.items():
+        if listed := re.fullmatch(r"(\w+)\.member\.\d+", key):
+            found.setdefault(listed[1], []).append(value)
+    return found
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -183,8 +183,10 @@ CHECKS = (
         BOTH,
         "A rung with a reservation fills it, and starts nothing elsewhere",
         "reserve one machine, name it in a rung's reservation, and submit work for two",
-        "one machine runs in the reservation; the second is refused for capacity. On AWS so too with a resource group.",
-        "Correct the rows of docs/cloud-facts.md; on AWS, EC2's account of the launch template's target is in "
+        "one machine runs in the reservation; the second is refused for capacity. On AWS so too with a resource group, "
+        "and EC2 takes its launch template.",
+        "Correct the rows of docs/cloud-facts.md and `_reservation` in components/aws/batch_queue.py; on AWS, EC2's "
+        "account of the launch template's target is in "
         "`aws autoscaling describe-scaling-activities`.",
     ),
     Check(
@@ -242,7 +244,8 @@ CHECKS = (
         "the deployment ends well, launch templates included; the listing is denied.",
         "CloudTrail names the denied call. The boundaries in components/aws/ci_policies.py count on "
         "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets, components/aws/ci_tagged.py on "
-        "that of launch templates and on `ec2:CreateAction`.",
+        "that of launch templates and on `ec2:CreateAction`. If it is logs:PutIndexPolicy: give it and "
+        "DeleteIndexPolicy `*` in components/aws/ci_policies.py.",
     ),
     Check(
         AWS,
@@ -268,9 +271,10 @@ CHECKS = (
         "TOPIC's subscribers get one message before you type another command; within half an hour a mail about the "
         "failed items, and one with Batch's reason and the command `tidemill explain` with the job's name (on GCP: "
         "about the reconciler).",
-        "AWS: look at FailedInvocations of the rule, at `detail.parameters` of the event and at the metrics of "
-        "components/aws/alarms.py. GCP: compare the metrics' names with components/gcp/counted.py. No message: the "
-        "worker's log has the answer of SNS or Pub/Sub; a topic with a key of its own must let the job's role use it.",
+        "AWS: look at FailedInvocations of the rules, which must be 0 (else give the targets a role that may publish), "
+        "at `detail.parameters` of the event and at the metrics of components/aws/alarms.py. GCP: compare the metrics' "
+        "names with components/gcp/counted.py. No message: the worker's log has the answer of SNS or Pub/Sub; a topic "
+        "with a key of its own must let the job's role use it.",
     ),
     Check(
         AWS,

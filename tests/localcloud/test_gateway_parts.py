@@ -14,8 +14,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws import accounts, gaps
+from localcloud.aws.actions import protocol_of, read_call
 from localcloud.aws.authorize import may
 from localcloud.aws.gateway import Gateway
+from localcloud.aws.signature import Scope
 from localcloud.aws.wsgi import Environ, StartResponse, serve_socket
 from localcloud.faults import DropConnectionError
 
@@ -218,3 +220,26 @@ def test_an_app_can_drop_the_connection_or_fail(connection: http.client.HTTPConn
     connection.close()
     connection.request("GET", "/fail")
     assert connection.getresponse().status == 500
+
+
+@pytest.mark.parametrize(
+    ("form", "action", "resources"),
+    [
+        ("Action=PutMetricAlarm&AlarmName=a-1", "PutMetricAlarm", ["alarm:a-1"]),
+        (
+            "Action=DeleteAlarms&AlarmNames.member.1=a-1&AlarmNames.member.2=a-2",
+            "DeleteAlarms",
+            ["alarm:a-1", "alarm:a-2"],
+        ),
+        ("Action=DeleteDashboards&DashboardNames.member.1=d", "DeleteDashboards", ["dashboard/d"]),
+    ],
+)
+def test_cloudwatch_is_understood_in_the_protocol_of_other_sdks(form: str, action: str, resources: list[str]):
+    scope = Scope("key", "20261123", REGION, "monitoring", (), "")
+    environ: dict[str, Any] = {"REQUEST_METHOD": "POST", "PATH_INFO": "/", "RAW_URI": "/", "QUERY_STRING": ""}
+    environ |= {"CONTENT_TYPE": "application/x-www-form-urlencoded; charset=utf-8", "localcloud.body": form.encode()}
+    call = read_call(environ, scope)
+    assert protocol_of(environ, scope) == "query"
+    assert [(check.action, check.resource.rpartition(f"{accounts.ACCOUNT}:")[2]) for check in call.checks] == [
+        (f"cloudwatch:{action}", resource) for resource in resources
+    ]
