@@ -161,7 +161,7 @@ DASHBOARD = {
     for each in _ENVIRONMENTS
 }
 RULE = {
-    each: _named("events", f"a rule of vision-{each}", f"rule/vision-{each}-monitoring-cpu-blocked-{SUFFIX}")
+    each: _named("events", f"a rule of vision-{each}", f"rule/vision-{each}-monitoring-stuck-{SUFFIX}")
     for each in _ENVIRONMENTS
 }
 TOPIC = {
