@@ -506,6 +506,18 @@ class TestMark:
         assert mark._told(scan(folder)) == "unknown"
         mark.close()
 
+    def test_a_folder_with_the_name_of_another_is_not_known(self, folder):
+        """What happens there is not told before it has been seen."""
+        written(folder, "sub/x")
+        mark = Mark(folder)
+        mark._told(scan(folder))
+        (folder / "sub").rename(folder.with_name("gone"))
+        written(folder, "sub/x")
+        (folder / ".commit").touch()
+        written(folder, "sub/x", b"2")
+        assert mark._told(scan(folder)) == "unknown"
+        mark.close()
+
     def test_only_the_mark_that_was_seen_is_removed(self, mark, folder):
         (folder / ".commit").touch()
         seen = mark.seen()

@@ -24,7 +24,7 @@ TICK_NS = 10_000_000
 MAX_WATCHED = 1000
 """Folders of which events are asked for."""
 _MODIFY, _ATTRIB, _MOVED, _CREATE, _DELETE = 0x2, 0x4, 0xC0, 0x100, 0x200
-_OVERFLOW, _IGNORED = 0x4000, 0x8000
+_OVERFLOW, _IGNORED, _FOLDER = 0x4000, 0x8000, 0x40000000
 _EVENT = struct.Struct("iIII")
 _LIBC = ctypes.CDLL(None)
 Order = Literal["marked", "written", "unknown"]
@@ -157,6 +157,9 @@ class Mark:
                     self._happened(watch, mask, os.fsdecode(name))
 
     def _happened(self, watch: int, mask: int, name: str) -> None:
+        if mask & _FOLDER and mask & _MOVED:
+            # Folders have other names now, and others may get theirs.
+            self._watched = {"": self._watched[""]} if "" in self._watched else {}
         if mask & _OVERFLOW:
             self._order = "unknown"
         elif mask & _IGNORED:
