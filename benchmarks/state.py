@@ -1,7 +1,8 @@
 """State: what kills cost an item, and how well the time to save a state is known.
 
 Workers and programs are real processes; the machines that are taken away are not. `BENCH_KILLS` sets the number of
-kills (200).
+kills (300), half of them of programs that keep their state as frameworks do (tests/worker/frameworks.py). Some workers
+are stopped and come back when the next attempt runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -26,18 +27,21 @@ from unittest.mock import patch
 import obstore
 
 from benchmarks.figures import figure
-from tests.worker.containers import Machine, Team, TeamJob
+from tests.worker.containers import Machine, Process, Team, TeamJob
 from tidemill.client.saved import NOTICE_SECONDS, summed_up
 from tidemill.descriptor import WorkerExit
 from tidemill.state import Saver, Snapshot, Snapshots, scan
 from tidemill.store import Store
 
-KILLS = int(os.environ.get("BENCH_KILLS", "200"))
+KILLS = int(os.environ.get("BENCH_KILLS", "300"))
 SIDE_BY_SIDE = 2
 STEPS = 400
 EVERY = 20
 """Steps from one checkpoint of the program to the next."""
-PROGRAM = Path(__file__).parents[1] / "tests" / "worker" / "sgd.py"
+PROGRAMS = Path(__file__).parents[1] / "tests" / "worker"
+WAYS = ("pair", "folders", "renamed", "database", "mapped")
+WANTED = b"20100"
+"""What those programs put out: the sum of the numbers to 200."""
 GIGABIT = 125e6
 """Bytes per second."""
 FILES, CHANGED, FILE_BYTES = 48, 24, 8 * 2**20
@@ -48,6 +52,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         said(Path(name, "said"))
         killed(Path(name, "kills"))
+        mixed(Path(name, "mixed"))
 
 
 def killed(folder: Path) -> None:
@@ -55,13 +60,9 @@ def killed(folder: Path) -> None:
     undisturbed = _job(folder / "calm", "0")
     assert undisturbed.run().code == WorkerExit.DONE
     wanted = undisturbed.outputs(undisturbed.outcomes()[0])["weights"]
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        runs: list[Kills] = []
-        while (count := sum(run.kills for run in runs)) < KILLS:
-            wanted_runs = range(len(runs), len(runs) + 2 * SIDE_BY_SIDE)
-            runs += pool.map(lambda n: Kills(folder / str(n), n).run(), wanted_runs)
+    runs, count = _until_killed(lambda n: Kills(_job(folder / str(n), "0.01"), n))
     print(f"\n{count} kills of {len(runs)} items that train for {STEPS} steps and save every {EVERY}")
-    figure("state-kills", count, "kills", KILLS, higher_is_better=True)
+    figure("state-kills", count, "kills", KILLS // 2, higher_is_better=True)
     figure("state-other-weights", sum(run.weights != wanted for run in runs), "items", 0)
     figure("state-torn-restores", sum(run.torn for run in runs), "restores", 0)
     figure("state-repeated-steps", max(step for run in runs for step in run.repeated), "steps", EVERY)
@@ -70,37 +71,70 @@ def killed(folder: Path) -> None:
 
 def _job(folder: Path, pause: str) -> TeamJob:
     folder.mkdir(parents=True)
-    command = [sys.executable, str(PROGRAM), "{state}", "{output}", pause, "commit", "save-at-term", f"steps={STEPS}"]
-    settings = {"snapshot_seconds": 1}
-    return Team(folder).job(["x"], command, state=settings, spec_version=4)
+    return _sent(folder, "sgd.py", pause, "commit", "save-at-term", f"steps={STEPS}")
+
+
+def _sent(folder: Path, program: str, *arguments: str) -> TeamJob:
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, str(PROGRAMS / program), "{state}", "{output}", *arguments]
+    return Team(folder).job(["x"], command, state={"snapshot_seconds": 1}, spec_version=4)
+
+
+def mixed(folder: Path) -> None:
+    """Kill programs that keep their state as frameworks do, and see what each attempt finds."""
+    runs, count = _until_killed(lambda n: Kills(_sent(folder / str(n), "frameworks.py", WAYS[n % len(WAYS)]), n))
+    print(f"{count} kills of {len(runs)} items that keep their state in {len(WAYS)} ways: {', '.join(WAYS)}")
+    print(f"  {sum(run.came_back for run in runs)} attempts came back beside the next one")
+    figure("state-framework-kills", count, "kills", KILLS // 2, higher_is_better=True)
+    figure("state-mixed-restores", sum(run.mixed for run in runs), "restores", 0)
+    figure("state-lost-items", sum(run.weights != WANTED for run in runs), "items", 0)
+
+
+def _until_killed(make: Callable[[int], Kills]) -> tuple[list[Kills], int]:
+    """Run items until half of the kills are done."""
+    runs: list[Kills] = []
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        while (count := sum(run.kills for run in runs)) < KILLS // 2:
+            wanted = range(len(runs), len(runs) + 2 * SIDE_BY_SIDE + 1)
+            runs += pool.map(lambda n: make(n).run(), wanted)
+    return runs, count
 
 
 class Kills:
     """One item that is killed again and again until it has its outcome all the same."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self._job, self._random = _job(folder, "0.01"), random.Random(seed)
-        self._machine = Machine(folder)
+    def __init__(self, job: TeamJob, seed: int) -> None:
+        self._job, self._random = job, random.Random(seed)
+        self._machine = Machine(job.team.root)
+        self._stopped: Process | None = None
         self.repeated: list[int] = []
         """Steps that each kill cost."""
         self.after_notice: list[int] = []
         self.torn = 0
         """Starts with a checkpoint that could not be read."""
+        self.mixed = 0
+        """Starts with the files of two."""
+        self.came_back = 0
         self.weights = b""
 
     def run(self) -> Kills:
         """Kill it, again and again, and let it end."""
         delivery, reached, told = 1, 0, False
         while not self._job.outcomes():
-            how = self._random.choice(("worker", "machine", "notice"))
+            how = self._random.choice(("worker", "machine", "notice", "stopped"))
             lines = self._attempt(how, delivery)
             started = _numbers(lines, "start")
-            self.torn += any("JSONDecodeError" in line for line in lines)
+            self.torn += any("JSONDecodeError" in line or "malformed" in line for line in lines)
+            self.mixed += any(line.startswith("mixed ") for line in lines)
             if started and delivery > 1:
                 (self.after_notice if told else self.repeated).append(max(0, reached - started[0]))
             reached, told = max([reached, *_numbers(lines, "saved")]), how == "notice" and bool(started)
             delivery += 1
-        self.weights = self._job.outputs(self._job.outcomes()[0])["weights"]
+        outcome = self._job.outcomes()[0]
+        if outcome.output is None:
+            print(f"{self._job.team.root.name}: {outcome.reason}: {outcome.error}", file=sys.stderr)
+        else:
+            self.weights = self._job.outputs(outcome)["weights"]
         return self
 
     @property
@@ -114,7 +148,7 @@ class Kills:
         worker = self._job.start(0, delivery, **self._machine.environment)
         assert isinstance(worker.stdout, io.BufferedReader)
         seen: list[str] = []
-        # A kill comes at a random moment after the program has begun.
+        # A kill comes at a random moment after something of this attempt was saved.
         moment: float | None = None
         os.set_blocking(worker.stdout.fileno(), False)
         rest = b""
@@ -122,9 +156,18 @@ class Kills:
             rest += worker.stdout.read() or b""
             *lines, rest = rest.split(b"\n")
             seen += [json.loads(line)["message"] for line in lines]
-            if moment is None and _numbers(seen, "saved"):
+            if moment is None and "state saved" in seen:
                 moment = time.monotonic() + self._random.uniform(0.0, 1.5)
             time.sleep(0.01)
+        if self._stopped is not None:
+            # It sees that another attempt has begun, and leaves.
+            self._stopped.send_signal(signal.SIGCONT)
+            self.came_back += self._stopped.wait(timeout=90) == WorkerExit.RECLAIMED
+            self._stopped = None
+        if how == "stopped" and worker.poll() is None:
+            self._stopped = worker
+            worker.send_signal(signal.SIGSTOP)
+            return seen
         if how == "notice":
             self._machine.give_notice(60)
         else:
