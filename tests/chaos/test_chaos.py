@@ -11,6 +11,8 @@ from tests.chaos.batch import NURSERY
 from tests.chaos.bucket import KINDS
 from tests.chaos.world import KILL_POINTS, Size, World
 
+pytestmark = pytest.mark.namespaces
+
 
 @pytest.mark.timeout(600)
 def test_every_item_has_exactly_one_outcome_whatever_happens(tmp_path: Path) -> None:

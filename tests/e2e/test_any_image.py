@@ -23,6 +23,8 @@ from worker_image import image
 from worker_image.oci import Layout
 from worker_image.tools import architecture
 
+pytestmark = pytest.mark.namespaces
+
 ROOT = Path(__file__).resolve().parents[2]
 THIS_MACHINE = "docker.io/library/python@sha256:" + 64 * "1"
 

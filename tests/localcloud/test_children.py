@@ -19,6 +19,8 @@ import pytest
 from localcloud.aws.accounts import service_client
 from tests.localcloud.harness import REGION, Account, account, role, sleeping, until
 
+pytestmark = pytest.mark.namespaces
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -273,6 +275,7 @@ def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
     until(lambda: not sleeping(4343) and not Path(f"/proc/{holder}").exists())
 
 
+@pytest.mark.namespaces(False)
 def test_plain_processes_where_there_are_no_namespaces() -> None:
     with account(namespaces=False) as cloud:
         job_role = role("ecs-tasks.amazonaws.com")

@@ -29,6 +29,8 @@ from tests.localcloud.harness import sleeping, until
 from worker_image.oci import Layout
 from worker_image.tools import architecture, crane
 
+pytestmark = pytest.mark.namespaces
+
 ACCOUNT = "worker@p.iam.gserviceaccount.com"
 UNIT = """
 [Unit]
@@ -185,6 +187,7 @@ def test_an_image_that_may_not_be_pulled(site: Site) -> None:
     assert "second: 1" in lines
 
 
+@pytest.mark.namespaces(False)
 def test_without_namespaces_a_machine_is_told_where_its_disk_and_metadata_are(tmp_path: Path) -> None:
     (tmp_path / "note").write_text("noted\n")
     layout = Layout(tmp_path / "layout")

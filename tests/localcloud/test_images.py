@@ -15,6 +15,8 @@ from tests.localcloud.harness import Account, account
 from worker_image.oci import Layout
 from worker_image.tools import architecture, crane
 
+pytestmark = pytest.mark.namespaces
+
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
 PROGRAM = """\
 package main
@@ -104,6 +106,7 @@ def test_an_image_that_the_registry_does_not_know(cloud, run, program, tmp_path)
     assert "exitCode" not in container
 
 
+@pytest.mark.namespaces(False)
 def test_without_namespaces_an_image_with_a_root_of_its_own_is_refused_at_once(program, tmp_path, monkeypatch):
     with account(namespaces=False) as plain:
         queue = plain.queue()

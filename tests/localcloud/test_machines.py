@@ -15,6 +15,8 @@ from localcloud.machines import namespaces
 from tests.gate import Gate, gate
 from tests.localcloud.harness import Account, account, until
 
+pytestmark = pytest.mark.namespaces
+
 DRAINING = "mkdir -p /etc/ecs && echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config"
 RETRY_HOST = {
     "retryStrategy": {
@@ -293,6 +295,7 @@ def test_a_scaling_update_leaves_machines_alone(cloud: Account, held: Gate) -> N
     assert len(cloud.ended(job)["attempts"]) == 1
 
 
+@pytest.mark.namespaces(False)
 def test_without_namespaces_user_data_is_told_where_disk_and_metadata_are() -> None:
     watch = """
 import json, pathlib, time, urllib.error, urllib.request

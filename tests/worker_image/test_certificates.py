@@ -84,6 +84,7 @@ def server(team) -> Iterator[Server]:
     made.http.server_close()
 
 
+@pytest.mark.namespaces
 def test_the_containers_own_certificates_are_used(container, team, server):
     job = team.job(["x"], ["/program"])
     environment = job.environment() | server.environment | {"SSL_CERT_FILE": str(server.certificate)}
@@ -92,6 +93,7 @@ def test_the_containers_own_certificates_are_used(container, team, server):
     assert "bucket" in server.asked[0]
 
 
+@pytest.mark.namespaces
 def test_a_server_that_nobody_vouches_for_is_not_trusted(container, team, server):
     job = team.job(["x"], ["/program"])
     done = container().run(START, job.environment() | server.environment)

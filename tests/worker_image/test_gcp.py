@@ -17,6 +17,8 @@ from tests.worker_image.roots import Root
 from tidemill.descriptor import WorkerExit
 from tidemill.store import Store
 
+pytestmark = pytest.mark.namespaces
+
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 PROJECT = "projects/localcloud-project"
 TOPIC, SUBSCRIPTION = f"{PROJECT}/topics/cpu", f"{PROJECT}/subscriptions/cpu"

@@ -13,6 +13,8 @@ import pytest
 from tests.worker_image.roots import Root
 from tidemill.descriptor import WorkerExit
 
+pytestmark = pytest.mark.namespaces
+
 START = ["/tidemill/tidemill-worker", "start"]
 DOCUMENTED = {
     "TIDEMILL_CACHE", "TIDEMILL_INDEX", "TIDEMILL_INPUT", "TIDEMILL_OUTPUT", "TIDEMILL_OUTPUT_URI",
