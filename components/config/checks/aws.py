@@ -163,6 +163,7 @@ def _other_clouds(config: StackConfig) -> None:
 
 
 def _existing_network(config: StackConfig) -> None:
+    common.check_one_network(config.network)
     existing = config.network.existing
     if existing is None:
         return

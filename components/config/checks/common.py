@@ -15,6 +15,7 @@ from components.config.checks.images import check_worker
 from components.config.checks.refused import refuse
 from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
 from components.config.models import StackConfig
+from components.config.network_models import Network
 from components.config.queue_models import Queue
 from tidemill import capacity
 
@@ -37,19 +38,18 @@ _TAKEN_PATHS = (
 
 def check_stack(config: StackConfig) -> None:
     """Rules of a stack, except those of its queues."""
-    _network(config)
+    if config.network.create:
+        check_private(config.network.create.cidr, ["network", "create", "cidr"])
     check_worker(config)
 
 
-def _network(config: StackConfig) -> None:
-    network = config.network
+def check_one_network(network: Network) -> None:
+    """There is one network: its parts are checked only then, so that the first message is about the choice."""
     given = [key for key in ("create", "existing", "shared") if getattr(network, key) is not None]
     if len(given) > 1:
         raise ConfigError(
             key_path(["network"]), f"{' and '.join(given)} together", "one of them", "Keep one, remove the rest"
         )
-    if network.create:
-        check_private(network.create.cidr, ["network", "create", "cidr"])
 
 
 def check_private(cidr: str, path: Sequence[str]) -> None:

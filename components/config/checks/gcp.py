@@ -143,6 +143,7 @@ def _other_clouds(config: StackConfig) -> None:
 
 
 def _network(config: StackConfig) -> None:
+    common.check_one_network(config.network)
     new, existing = config.network.create, config.network.existing
     if new is not None:
         common.refuse(
