@@ -8,10 +8,8 @@ from pathlib import Path
 import click
 
 from ops import project
-from ops.added import exported
 from ops.added.ask import additions
-from ops.engine import mistakes_told, region_of, shown
-from ops.processes import output
+from ops.engine import mistakes_told, shown
 from ops.project import policy_options, read_config
 
 _PREVIEW_SECONDS = 600
@@ -34,7 +32,9 @@ def plan(stack: str, out: Path) -> None:
     """
     if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise click.UsageError(f"--out {out}: {out.parent} is not a folder that you may write to.")
-    _tell_additions(stack)
+    for each in additions(stack, read_config(stack)):
+        # The engine does not see it, and `deploy` leaves it.
+        click.echo(f"Added by hand, and left by `deploy`: {each.resource}: {each.what}", err=True)
     sys.exit(_pulumi(stack, "preview", "--diff", "--save-plan", str(out.resolve()), timeout=_PREVIEW_SECONDS))
 
 
@@ -73,17 +73,6 @@ def _refuse_other(saved: Path) -> None:
         raise click.UsageError(
             f"--plan {saved}: it is not a plan. Write one: python -m ops plan --stack STACK --out FILE"
         )
-
-
-def _tell_additions(stack: str) -> None:
-    """Say what somebody added to the stack's resources: the engine does not see it, and `deploy` leaves it."""
-    command = ["pulumi", "stack", "export", "--stack", stack]
-    with mistakes_told():
-        code, text = output(command, cwd=project.ROOT, env=os.environ, timeout=_PREVIEW_SECONDS)
-    found = exported(json.loads(text)) if not code and text.strip() else []
-    config = read_config(stack)
-    for each in additions(found, config.cloud, region_of(stack, config.cloud)):
-        click.echo(f"Added by hand, and left by `deploy`: {each.resource}: {each.what}", err=True)
 
 
 def up(stack: str, *options: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ops.added import Addition, states
+from ops.added import Addition
 from ops.added.ask import additions
 from ops.github import GitHub, GitHubError
 from ops.preview import document_of
@@ -40,14 +40,15 @@ def drift(stack: str, issue: bool) -> None:
     argument or the stack file is wrong. --issue reads GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL.
     """
     github = GitHub.of_environment(os.environ) if issue else None
-    document = document_of(stack, read_config(stack), "login", refresh=True)
+    config = read_config(stack)
+    document = document_of(stack, config, "login", refresh=True)
     if document["preview"] is None or (document["exit_code"] and not violated(document)):
         told = parse(json.dumps(document), stack).told
         raise click.ClickException("\n".join([*told, *advice(told)]) or f"pulumi ended with {document['exit_code']}")
     changes, found, others = (
         steps(document),
         violated(document),
-        additions(states(document), document["cloud"], document["region"]),
+        additions(stack, config),
     )
     clean = not changes and not found and not others
     text = "There is no drift." if clean else report(stack, changes, found, others)

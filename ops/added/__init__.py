@@ -31,27 +31,16 @@ class Known:
     """Its inputs, and over them what the cloud answered."""
 
 
-def states(document: Mapping[str, Any]) -> list[Known]:
-    """The resources that a preview document found in the state; those that it would create are not there yet."""
-    found = []
-    for step in (document["preview"] or {}).get("steps", ()):
-        state = step.get("oldState") or (step.get("newState") if step["op"] in ("same", "refresh") else None)
-        if state:
-            kind, name = step["urn"].split("::")[2].rpartition("$")[2], step["urn"].rpartition("::")[2]
-            found.append(Known(kind, name, {"id": state.get("id"), **_values(state)}))
-    return list({(each.type, each.name): each for each in found}.values())
-
-
 def exported(deployment: Mapping[str, Any]) -> list[Known]:
     """The resources of an exported stack, as `pulumi stack export` prints it."""
     return [
-        Known(each["type"], each["urn"].rpartition("::")[2], {"id": each.get("id"), **_values(each)})
+        Known(
+            each["type"],
+            each["urn"].rpartition("::")[2],
+            {"id": each.get("id"), **(each.get("inputs") or {}), **(each.get("outputs") or {})},
+        )
         for each in (deployment.get("deployment") or {}).get("resources") or ()
     ]
-
-
-def _values(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {**(state.get("inputs") or {}), **(state.get("outputs") or {})}
 
 
 def of(found: list[Known], kind: str) -> Iterator[Known]:

@@ -65,7 +65,7 @@ def _rules(group: Known, found: list[Known], ec2: Any) -> Iterator[Addition]:
     own = {
         each.values.get("securityGroupRuleId") or each.values.get("id") for each in found if "ecurityGroup" in each.type
     }
-    filters = [{"Name": "group-id", "Values": [str(group.values.get("id"))]}]
+    filters = [{"Name": "group-id", "Values": [str(group.values["arn"]).rpartition("/")[2]]}]
     for page in ec2.get_paginator("describe_security_group_rules").paginate(Filters=filters):
         for rule in page["SecurityGroupRules"]:
             way = "egress" if rule["IsEgress"] else "ingress"
@@ -85,9 +85,8 @@ def _ports(rule: dict[str, Any]) -> str:
 
 def _has_policy(s3: Any, bucket: Any) -> bool:
     try:
-        s3.get_bucket_policy(Bucket=bucket)
+        return bool(s3.get_bucket_policy(Bucket=bucket).get("Policy"))
     except ClientError as error:
         if error.response["Error"]["Code"] in ("NoSuchBucketPolicy", "NoSuchBucket"):
             return False
         raise
-    return True

@@ -18,18 +18,20 @@ Ask = Callable[[str, str, str, dict[str, str]], dict[str, Any] | None]
 
 # Resources with a policy of their own: type to (its bindings' type, API, method, path, the property that names it).
 # Source: the pages of getIamPolicy and buckets.getIamPolicy below https://cloud.google.com/iam/docs/reference
+_OURS = "v1/projects/{project}"
 _POLICIES: dict[str, tuple[str, str, str, str, str]] = {
     "gcp:storage/bucket:Bucket": (
         "gcp:storage/bucketIAMMember:BucketIAMMember", "storage", "GET", "storage/v1/b/{}/iam", "name",
     ),
     "gcp:pubsub/topic:Topic": (
-        "gcp:pubsub/topicIAMMember:TopicIAMMember", "pubsub", "GET", "v1/{}:getIamPolicy", "id",
+        "gcp:pubsub/topicIAMMember:TopicIAMMember", "pubsub", "GET", f"{_OURS}/topics/{{}}:getIamPolicy", "name",
     ),
     "gcp:pubsub/subscription:Subscription": (
-        "gcp:pubsub/subscriptionIAMMember:SubscriptionIAMMember", "pubsub", "GET", "v1/{}:getIamPolicy", "id",
+        "gcp:pubsub/subscriptionIAMMember:SubscriptionIAMMember", "pubsub", "GET",
+        f"{_OURS}/subscriptions/{{}}:getIamPolicy", "name",
     ),
     "gcp:serviceaccount/account:Account": (
-        "gcp:serviceaccount/iAMMember:IAMMember", "iam", "POST", "v1/{}:getIamPolicy", "name",
+        "gcp:serviceaccount/iAMMember:IAMMember", "iam", "POST", f"{_OURS}/serviceAccounts/{{}}:getIamPolicy", "email",
     ),
 }  # fmt: skip
 # Google gives each new bucket these, for the project's own owners, editors and viewers.
@@ -47,7 +49,7 @@ def added(found: list[Known], project: str, ask: Ask | None = None) -> Iterator[
     for kind, (member, api, method, path, key) in _POLICIES.items():
         for each in of(found, kind):
             known = {_binding(one) for one in of(found, member) if _is_on(one, str(each.values.get(key)))}
-            policy = ask(api, method, path.format(each.values.get(key)), {})
+            policy = ask(api, method, path.format(each.values.get(key), project=project), {})
             for role, who, condition in sorted({*_bindings(policy)} - known):
                 if not who.startswith(_CONVENIENCE):
                     yield Addition(each.name, _told(role, who, condition))
@@ -69,7 +71,7 @@ def _on_project(found: list[Known], project: str, ask: Ask) -> Iterator[Addition
 def _ways_in(found: list[Known], project: str, ask: Ask) -> Iterator[Addition]:
     known = {each.values.get("name") for each in of(found, "gcp:compute/firewall:Firewall")}
     for network in of(found, "gcp:compute/network:Network"):
-        link = str(network.values.get("selfLink") or network.values.get("id"))
+        link = str(network.values.get("selfLink"))
         query = {"filter": f'network eq ".*/networks/{link.rpartition("/")[2]}"'}
         answer = ask("compute", "GET", f"compute/v1/projects/{project}/global/firewalls", query) or {}
         for rule in answer.get("items", ()):

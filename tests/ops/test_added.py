@@ -7,7 +7,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from ops.added import Known, aws, gcp, states
+from ops.added import Known, aws, exported, gcp
 from tests.ops.review_steps import statement
 
 REGION = "us-west-2"
@@ -36,7 +36,11 @@ def stack(monkeypatch):
         found = [
             Known("aws:iam/role:Role", "job-role", {"name": "job"}),
             Known("aws:iam/rolePolicy:RolePolicy", "job-policy", {"role": "job", "name": "own"}),
-            Known("aws:ec2/securityGroup:SecurityGroup", "group", {"id": group}),
+            Known(
+                "aws:ec2/securityGroup:SecurityGroup",
+                "group",
+                {"arn": f"arn:aws:ec2:{REGION}:123456789012:security-group/{group}"},
+            ),
             Known(
                 "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
                 "out",
@@ -94,7 +98,7 @@ FOUND = [
         "read",
         {"bucket": "b/store-1", "role": "roles/storage.objectUser", "member": ACCOUNT},
     ),
-    Known("gcp:pubsub/topic:Topic", "topic", {"id": "projects/vision-dev/topics/t"}),
+    Known("gcp:pubsub/topic:Topic", "topic", {"name": "t", "project": "vision-dev"}),
     Known("gcp:compute/network:Network", "network", {"selfLink": NETWORK}),
     Known("gcp:compute/firewall:Firewall", "deny", {"name": "own-deny"}),
 ]
@@ -120,7 +124,7 @@ ADDED = {
     ),
     "storage/v1/b/logs-1/iam": bound(("roles/storage.objectUser", ACCOUNT)),
     "v1/projects/vision-dev/topics/t:getIamPolicy": bound(("roles/pubsub.publisher", "user:eve@example.com")),
-    f"v1/projects/p/serviceAccounts/{EMAIL}:getIamPolicy": bound(
+    f"v1/projects/vision-dev/serviceAccounts/{EMAIL}:getIamPolicy": bound(
         ("roles/iam.serviceAccountUser", "user:eve@example.com")
     ),
     "compute/v1/projects/vision-dev/global/firewalls": {
@@ -161,19 +165,8 @@ def test_a_binding_on_a_condition_is_not_the_same_without_it():
     ]
 
 
-def test_the_state_is_what_a_preview_found_and_not_what_it_would_make():
-    urn = "urn:pulumi:s::tidemill::tidemill:index:Pipeline$aws:s3/bucket:Bucket::"
-    document = {
-        "preview": {
-            "steps": [
-                {"op": "same", "urn": f"{urn}a", "newState": {"id": "1", "inputs": {"x": 1}, "outputs": {"x": 2}}},
-                {"op": "create", "urn": f"{urn}b", "newState": {"inputs": {}}},
-                {"op": "delete", "urn": f"{urn}c", "oldState": {"inputs": {"x": 3}}},
-            ]
-        }
-    }
-    assert [(each.type, each.name, each.values.get("x")) for each in states(document)] == [
-        ("aws:s3/bucket:Bucket", "a", 2),
-        ("aws:s3/bucket:Bucket", "c", 3),
-    ]
-    assert states({"preview": None}) == []
+def test_the_state_is_what_the_backend_exports():
+    urn = "urn:pulumi:s::tidemill::tidemill:index:Pipeline$aws:s3/bucket:Bucket::a"
+    state = {"urn": urn, "type": "aws:s3/bucket:Bucket", "id": "1", "inputs": {"x": 1}, "outputs": {"x": 2}}
+    assert exported({"deployment": {"resources": [state]}}) == [Known("aws:s3/bucket:Bucket", "a", {"id": "1", "x": 2})]
+    assert exported({"deployment": {}}) == []

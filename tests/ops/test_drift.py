@@ -51,7 +51,7 @@ def run(tmp_path, monkeypatch):
         (tmp_path / "said").write_text(json.dumps({"policyEvent": said}) + "\n" if said else "")
         script = tmp_path / "pulumi"
         script.write_text(
-            f'#!/bin/sh\necho "$*" > {tmp_path}/called\n'
+            f'#!/bin/sh\ntest "$2" != export || {{ echo "{{}}"; exit; }}\necho "$*" > {tmp_path}/called\n'
             f'while [ "$1" != --event-log ]; do shift; done\ncp {tmp_path}/said "$2"\n'
             f'cat {tmp_path}/out; test {code} = 0 || echo "error: no such stack" >&2; exit {code}\n'
         )
@@ -82,7 +82,7 @@ def test_a_stack_that_is_what_its_code_says_is_clean(run):
 
 def test_what_somebody_added_is_drift_although_the_engine_sees_none(run, monkeypatch):
     added = [Addition("vision-prod-identity-job", "the inline policy everything | `x`")]
-    monkeypatch.setattr("ops.drift.additions", lambda found, cloud, region: added if cloud == "aws" and region else [])
+    monkeypatch.setattr("ops.drift.additions", lambda stack, config: added)
     done = run(STILL)
     assert done.exit_code == 1
     assert "- `vision-prod-identity-job`: " in done.output
