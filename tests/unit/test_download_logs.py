@@ -100,6 +100,18 @@ def test_logs_of_other_downloads_are_not_mixed(sent, tmp_path):
     assert said(tmp_path / "a") == EVERY
 
 
+def test_nothing_is_written_through_a_link(sent, tmp_path):
+    _, _, job = sent
+    job.download_logs(tmp_path / "a")
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "a" / "1.log").unlink()
+    (tmp_path / "a" / "1.log").symlink_to(tmp_path / "theirs")
+    with pytest.raises(CallerError) as refused:
+        job.download_logs(tmp_path / "a")
+    assert refused.value.what == "folder"
+    assert (tmp_path / "theirs").read_text() == "theirs"
+
+
 def test_very_many_files_want_a_yes(sent, tmp_path, monkeypatch):
     _, _, job = sent
     monkeypatch.setattr(download_logs, "MANY_ITEMS", 19)

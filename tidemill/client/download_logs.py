@@ -121,7 +121,8 @@ def _resume(folder: Path, asked: dict[str, Any]) -> str:
     except (ValueError, KeyError, AttributeError):
         known, cursor = None, ""
     logs = sorted(folder.glob(f"*{_END}"))
-    if known != asked or (logs and not cursor):
+    # A link would be cut, and written, where it leads.
+    if known != asked or (logs and not cursor) or any(map(os.path.islink, logs)):
         allowed = "a new or empty folder, or that of the same download"
         raise CallerError.about("folder", str(folder), allowed, "It holds other logs; name another folder.")
     for path in logs:
