@@ -21,6 +21,7 @@ from tidemill.worker.metadata import Notice
 from tidemill.worker.metadata.ec2 import Ec2Notice, read_notice
 from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutput
 from tidemill.worker.programs import Programs
+from tidemill.worker.run_item import pause_before
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
 from tidemill.worker.staging import SPARE_BYTES, Staging, file_name
@@ -331,3 +332,9 @@ def test_a_program_that_moves_between_two_items_is_found_again(tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         programs.start(["program"], cwd=tmp_path, env=env, stdout=2, stderr=2)
     assert error.value.filename == "program"
+
+
+def test_an_attempt_waits_for_room_on_a_full_disk():
+    """Three of them would be over in two seconds otherwise."""
+    assert [pause_before(n) < 1 for n in (1, 2)] == [True, True]
+    assert all(30 <= pause_before(n, "scratch") <= 60 for n in (1, 2, 3))
