@@ -21,7 +21,7 @@ from tests.unchanged import Unchanged
 
 pytest_plugins = ["tests.kernel"]
 HERE = Path(__file__).parent
-WAITING = ("e2e/test_gcp_", "e2e/test_machines_", "e2e/", "chaos/", "worker/")
+WAITING = ("e2e/test_gcp_", "e2e/test_machines_", "attack/", "e2e/", "chaos/", "worker/")
 COMPUTING = ("e2e/test_readme", "engine/", "localcloud/", "worker_image/", "store/")
 """Beginnings of paths below this folder, the slowest first; all others come after both."""
 
@@ -103,8 +103,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lanes: tuple[dict[str, int], ...] = ({}, {}, {})
     for item in items:
         path = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
-        if (folder := path.partition("/")[0]) in ("e2e", "engine"):
-            item.add_marker(folder)
+        if (folder := path.partition("/")[0]) in ("attack", "e2e", "engine"):
+            item.add_marker("e2e" if folder == "attack" else folder)
         lane = 1 if path.startswith(COMPUTING) else 0 if path.startswith(WAITING) else 2
         starts = (WAITING, COMPUTING, ("",))[lane]
         lanes[lane][str(item.path)] = next(rank for rank, start in enumerate(starts) if path.startswith(start))

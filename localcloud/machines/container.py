@@ -33,6 +33,8 @@ PR_SET_PDEATHSIG = 1
 PR_CAPBSET_DROP = 24
 CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31}
 """Docker's default set, by number: https://github.com/moby/moby/blob/master/daemon/pkg/oci/caps/defaults.go"""
+KERNELS = ("bus", "fs", "irq", "sys", "sysrq-trigger")
+"""What Docker shows read-only of /proc: https://github.com/moby/moby/blob/master/daemon/pkg/oci/defaults.go"""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -176,6 +178,9 @@ def make_proc(target: str) -> None:
         mount("proc", target, "proc", MS_NOSUID)
     except PermissionError:
         mount("/proc", target, flags=MS_BIND | MS_REC)
+    for path in (os.path.join(target, name) for name in KERNELS):
+        if os.path.exists(path):
+            bind(path, path, True)
 
 
 def change_root(description: dict) -> None:

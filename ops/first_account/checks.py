@@ -51,7 +51,8 @@ CHECKS = (
         "A machine comes, brings the worker and runs an item",
         "tidemill submit --queue $QUEUE --items items.txt -- true && tidemill wait NAME; tidemill status NAME --links",
         "both items succeed within 30 minutes, at their first attempt; a browser opens all four addresses.",
-        "AWS: through Session Manager, `systemctl is-active tidemill-host`, `ls -l /var/lib/tidemill/worker` and "
+        "AWS: through Session Manager, `systemctl status tidemill-host` (whose user is tidemill-host), `ls -l "
+        "/var/lib/tidemill/worker` and "
         "`journalctl -u tidemill-host` say how far components/aws/host.py came, and why it refused an image. "
         "GCP: `gcloud compute instances get-serial-port-output` shows run.sh. "
         "Addresses: tidemill/backends/links.py.",
@@ -164,6 +165,14 @@ CHECKS = (
         "set max_age_hours to 1 in a stack of its own and keep it busy",
         "the unit ends after an hour with its items given back, and the machine powers off.",
         "systemd on Container-Optimized OS did not heed RuntimeMaxSec: see components/gcp/host.",
+    ),
+    Check(
+        BOTH,
+        "Only the branch deploys",
+        "run a workflow of another branch that names the environment, and the deploy of main",
+        "the cloud refuses the other branch's login; main deploys.",
+        "The trust of CI's writer compares `ref` (components/aws/ci.py), the pool's condition on GCP "
+        "(components/gcp/ci.py). If main is refused as well, leave that out and limit the environment on GitHub.",
     ),
     Check(
         AWS,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from tests.access import aws, google
+from tests.access.edges import EDGES, Edge
 from tests.access.probes import Probe
 from tests.components.stacks import ROOT
 
@@ -18,12 +19,26 @@ The setting is the weakest supported separation: two teams, and two environments
 project. An account or project for each is the stronger wall ([teams.md](teams.md)).
 """
 
+_EDGES = """\
+## Who reads what others wrote
+
+Every place where a process with more rights, or of somebody else, reads what one with fewer wrote. Tests are below
+`tests/`; those in `tests/attack` run hostile programs as items, with the sockets, mounts and credentials of the
+machines of localcloud.
+
+| what | who writes it | who reads it | what the reader checks | a hostile test |
+|---|---|---|---|---|"""
+
 
 def text() -> str:
     """The whole page."""
     on_aws = _section("AWS", "teams vision and audio, and vision's `dev` and `prod`, in one account", aws)
     on_google = _section("Google Cloud", "teams vision and audio in one project", google)
-    return "\n".join([_HEAD, on_aws, on_google])
+    return "\n".join([_HEAD, on_aws, on_google, _EDGES, *map(_row, EDGES), ""])
+
+
+def _row(edge: Edge) -> str:
+    return f"| {edge.what} | {edge.writer} | {edge.reader} | {edge.checks} | `{edge.test}` |"
 
 
 def _section(cloud: str, setting: str, probes: object) -> str:

@@ -4,9 +4,12 @@ The components produce the documents and bindings, and localcloud's evaluators d
 they decide themselves.
 """
 
+import ast
+
 import pytest
 
 from tests.access import aws, google, reference
+from tests.access.edges import EDGES
 from tests.access.probes import Probe
 
 PROBES = [(cloud, probe) for cloud in (aws, google) for probe in cloud.PROBES]
@@ -27,6 +30,13 @@ def test_every_identity_is_asked_what_it_may_and_what_it_may_not():
     for cloud in (aws, google):
         answers = {(probe.who, probe.may) for probe in cloud.PROBES}
         assert answers == {(who, may) for who in cloud.IDENTITIES for may in (True, False)}
+
+
+@pytest.mark.parametrize("edge", EDGES, ids=lambda edge: edge.what)
+def test_every_edge_names_a_test(edge):
+    path, _, name = edge.test.partition("::")
+    source = (reference.PAGE.parents[1] / "tests" / path).read_text(encoding="utf-8")
+    assert name in {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)}
 
 
 def test_the_page_is_fresh():
