@@ -3,8 +3,11 @@
 It cannot prove that CI's reader may ask the real clouds: the permissions are in docs/ci.md, from their references.
 """
 
+from typing import Any
+
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from ops.added import Known, aws, exported, gcp
@@ -13,6 +16,28 @@ from tests.ops.review_steps import statement
 REGION = "us-west-2"
 TRUST = statement(Action="sts:AssumeRole", Principal={"Service": "ec2.amazonaws.com"})
 POLICY = statement(Action="s3:GetObject", Resource="*")
+
+
+class Buckets:
+    """The policies of buckets, as S3 answers."""
+
+    def __init__(self) -> None:
+        self.policies: dict[str, str] = {}
+
+    def get_bucket_policy(self, Bucket: str) -> dict[str, str]:  # noqa: N803
+        if Bucket not in self.policies:
+            raise ClientError({"Error": {"Code": "NoSuchBucketPolicy", "Message": "none"}}, "GetBucketPolicy")
+        return {"Policy": self.policies[Bucket]}
+
+
+class Clients:
+    """moto's IAM and EC2, and buckets of this test alone."""
+
+    def __init__(self, session: boto3.Session) -> None:
+        self._session, self._buckets = session, Buckets()
+
+    def client(self, service_name: str) -> Any:
+        return self._buckets if service_name == "s3" else self._session.client(service_name)
 
 
 @pytest.fixture
@@ -24,7 +49,7 @@ def stack(monkeypatch):
         monkeypatch.delenv(key, raising=False)
     with mock_aws():
         session = boto3.Session(region_name=REGION)
-        iam, ec2, s3 = (session.client(name) for name in ("iam", "ec2", "s3"))
+        iam, ec2 = session.client("iam"), session.client("ec2")
         iam.create_role(RoleName="job", AssumeRolePolicyDocument=TRUST)
         iam.put_role_policy(RoleName="job", PolicyName="own", PolicyDocument=POLICY)
         vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
@@ -32,7 +57,6 @@ def stack(monkeypatch):
         [egress] = ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [group]}])[
             "SecurityGroupRules"
         ]
-        s3.create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
         found = [
             Known("aws:iam/role:Role", "job-role", {"name": "job"}),
             Known("aws:iam/rolePolicy:RolePolicy", "job-policy", {"role": "job", "name": "own"}),
@@ -48,7 +72,7 @@ def stack(monkeypatch):
             ),
             Known("aws:s3/bucket:Bucket", "store-bucket", {"bucket": "store"}),
         ]
-        yield session, found, group
+        yield Clients(session), found, group
 
 
 def test_what_the_program_made_is_no_addition(stack):
@@ -66,7 +90,7 @@ def test_policies_rules_and_bucket_policies_that_somebody_added_are_told(stack):
         GroupId=group,
         IpPermissions=[{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
     )
-    s3.put_bucket_policy(Bucket="store", Policy=statement(Action="s3:*", Resource="*", Principal="*"))
+    s3.policies["store"] = POLICY
     told = [(each.resource, each.what) for each in aws.added(found, REGION, session)]
     assert told[:2] == [("job-role", "the inline policy everything"), ("job-role", f"the attached policy {policy}")]
     assert told[2][0] == "group"
