@@ -82,7 +82,7 @@ def inputs_of(folder: Path, kind: type[Staging]) -> Iterator[tuple[ItemInputs, S
     """Inputs of a worker, and a file that items name."""
     (folder / "source").write_bytes(b"x")
     scratch = Scratch(folder / "scratch", "one")
-    staging = kind(Stores(), scratch, Stop())
+    staging = kind(Stores(), scratch)
     try:
         yield ItemInputs(staging, scratch), staging
     finally:

@@ -45,7 +45,7 @@ def test_reviews_say_when_and_from_where(name):
 
 def test_a_refused_cap_says_when_and_from_where():
     fleet = caps.Fleet("urn", 100_000, ("c7i.2xlarge",), False)
-    ((message, _),) = caps.over_usd("aws", "us-west-2", [fleet], 1)
+    ((message, _),) = caps.over_usd("aws", "us-west-2", [fleet], 1, unknown=0)
     assert USD.search(message)
     assert FROM.search(message)
 
