@@ -238,7 +238,7 @@ def test_a_job_that_has_expired_never_lets_another_begin(made, monkeypatch):
     assert said(status) == f"stopped: {why}"
     # No command brings back what it waits for.
     assert (status.state, status.final, status.continued_by()) == ("cancelled", True, None)
-    assert "continue" not in status.facts() | facts(status, second.summary(status), second.output)
+    assert "continue" not in status.facts() | facts(second, status, second.summary(status))
     with pytest.raises(CallerError) as refused:
         second.resume()
     assert str(refused.value) == (

@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.client_fakes import descriptor, outcome, pipeline, uris
 from tidemill.cli import main
-from tidemill.client import Pipeline, failures
+from tidemill.cli.results import row
+from tidemill.client import Job, Pipeline, failures
 from tidemill.client import site as site_module
 from tidemill.failures import MESSAGE_CHARACTERS, GroupKey, group_key, telling_line
 from tidemill.ledger import Ledger
@@ -173,3 +174,28 @@ def test_a_job_without_failures(tmp_path, monkeypatch, job, capsys):
     other = sent.submit(["x", "{input}"], uris(2), queue="cpu", name="other")
     assert main(["failures", other.id]) == 0
     assert capsys.readouterr().out == f"No item of {other.id} has failed so far.\n"
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "hints"),
+    [
+        ("input", "it does not exist", []),
+        ("start", "Traceback\nNameError: x", ["`tidemill results {job} --failed --json` has their whole errors."]),
+    ],
+)
+def test_no_lines_are_promised_of_items_that_never_ran(job, capsys, monkeypatch, *, reason, error, hints):
+    monkeypatch.setattr(Job, "results", lambda job, **asked: iter([failed(2, error, reason)]))
+    assert main(["failures", job]) == 0
+    *said, again = capsys.readouterr().err.splitlines()
+    assert said == [hint.format(job=job) for hint in hints]
+    assert again.startswith(f"`tidemill retry {job} --group")
+
+
+def test_results_show_the_value_of_a_function():
+    made = outcome(1, "a", failed=False)
+    made.output, made.value = None, {"n": 8}
+    assert row(made)[-1] == '{"n": 8}'
+    made.value = None
+    assert row(made)[-1] == ""
+    made.output = "s3://store/out/1/"
+    assert row(made)[-1] == "s3://store/out/1/"

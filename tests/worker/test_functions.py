@@ -89,7 +89,8 @@ def code(here, monkeypatch):
 
 def run(here: Here, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     imports = f"IMPORTS={here.folder / 'imports'}"
-    return here.run("--workers", "1", "--attempts", "1", "--env", imports, *arguments, "--function", f"work:{name}")
+    attempts = () if "--attempts" in arguments else ("--attempts", "1")
+    return here.run("--workers", "1", *attempts, "--env", imports, *arguments, "--function", f"work:{name}")
 
 
 def logged(here: Here, item: int) -> list[tuple[str, str]]:
@@ -132,12 +133,12 @@ def value(uri):
 """
 NOT_KEPT = "what the function returned ({}) cannot be kept: {}. Return JSON values with"
 CANNOT_BE_KEPT = {
-    "set": NOT_KEPT.format("set", "it holds a set"),
-    "nested": NOT_KEPT.format("dict", "it holds a set"),
+    "set": NOT_KEPT.format("set", "JSON has no value of type set"),
+    "nested": NOT_KEPT.format("dict", "JSON has no value of type set"),
     "cycle": NOT_KEPT.format("list", "Circular reference detected"),
-    "object": NOT_KEPT.format("Model", "it holds a Model"),
+    "object": NOT_KEPT.format("Model", "JSON has no value of type Model"),
     "generator": "the function returned a generator, and none of its code has run: with `yield` or",
-    "inner": NOT_KEPT.format("dict", "it holds a generator"),
+    "inner": NOT_KEPT.format("dict", "JSON has no value of type generator"),
     "keys": NOT_KEPT.format("dict", "it has a key that is not a text"),
     "pairs": NOT_KEPT.format("dict", "it has a key that is not a text"),
     "path": NOT_KEPT.format("PosixPath", "lost.png is not in the item's output folder, and is lost with its machine"),
@@ -209,7 +210,9 @@ class TestOutcomes:
         assert "in deeper" in outcome.error
         assert "shim" not in outcome.error
         assert "<string>" not in outcome.error
-        assert logged(code, 0) == [("stdout", "about to fail on a")]
+        # Its log ends with it, too, as that of any program.
+        trace = [("stderr", line) for line in outcome.error.split("\n")]
+        assert logged(code, 0) == [("stdout", "about to fail on a"), *trace]
 
     def test_each_end_of_a_process_is_the_outcome_of_its_own_item(self, code):
         ran = run(code, "mixed", "--timeout", "10", "--items", code.items(40), "--chunk-size", "40")
@@ -218,6 +221,8 @@ class TestOutcomes:
         failed = {o.index: (o.reason, o.exit_code) for o in outcomes if o.status == "failed"}
         assert failed == {3: ("signal", -11), 5: ("exit", 7), 7: ("timeout", -15), 9: ("exit", 4)}
         assert all(logged(code, n) == [("stdout", f"item {n}"), ("stderr", f"error of {n}")] for n in range(40))
+        # Of a process that several items share, each has what itself has said.
+        assert (outcomes[3].error, outcomes[5].error) == ("error of 3", "error of 5")
         # One for the start and one after each of the three deaths; an exit by `sys.exit` costs no process.
         assert len((code.folder / "imports").read_text().splitlines()) == 4
 

@@ -174,11 +174,11 @@ class Odd:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({1, 2}, "it holds a set"),
-        (Odd(), "it holds a Odd"),
+        ({1, 2}, "JSON has no value of type set"),
+        (Odd(), "JSON has no value of type Odd"),
         ({"a": {1: "b"}}, "it has a key that is not a text"),
-        ([b"bytes in a list"], "it holds a bytes"),
-        ({"array": numpy.arange(3)}, "it holds a ndarray"),
+        ([b"bytes in a list"], "JSON has no value of type bytes"),
+        ({"array": numpy.arange(3)}, "JSON has no value of type ndarray"),
         (numpy.array([Odd()], dtype=object), "a NumPy array of Python objects"),
         (Path("/etc/passwd"), "is not in the item's output folder"),
     ],

@@ -23,6 +23,8 @@ REMEDIES = {
     "timeout": "timeout: submit another job with a larger --timeout, if the items are not stuck; a retry has the same.",
 }
 """What to change, by the reason of a failure that would come again."""
+BEFORE_IT_RAN = ("input", "start")
+"""Reasons of items that have printed nothing."""
 
 
 @click.command()
@@ -48,7 +50,10 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
         click.echo(f"and {sum(group.count for group in rest)} items in {len(rest)} more groups: --all shows them.")
     say_what_to_change(shown)
     first, group = groups[0].items[0], groups[0].id
-    click.echo(f"`tidemill logs {handle.id} --item {first}` shows what the first of them printed.", err=True)
+    if groups[0].reason not in BEFORE_IT_RAN:
+        click.echo(f"`tidemill logs {handle.id} --item {first}` shows what the first of them printed.", err=True)
+    elif "\n" in (groups[0].error or ""):
+        click.echo(f"`tidemill results {handle.id} --failed --json` has their whole errors.", err=True)
     if groups[0].reason not in REMEDIES:
         click.echo(f"`tidemill retry {handle.id} --group {group}` runs the items of the first group again.", err=True)
     return 0

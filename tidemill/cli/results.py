@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from io import TextIOWrapper
@@ -18,14 +19,14 @@ from tidemill.figures import duration
 if TYPE_CHECKING:
     from tidemill.ledger import Outcome
 
-HEADER = ("item", "status", "attempts", "wall", "CPU", "memory", "uri", "output or error")
+HEADER = ("item", "status", "attempts", "wall", "CPU", "memory", "uri", "output, value or error")
 ROWS_A_TABLE = 1000
 FORMULAS = (
     "begin with =, +, - or @, and a spreadsheet may run those as formulas. If you open the list in one, import its "
     "columns as text."
 )
 SHOWN = 120
-"""Characters shown of the end of an error."""
+"""Characters shown of the end of an error, and of the beginning of a value."""
 
 
 @click.command()
@@ -83,11 +84,13 @@ def show(outcomes: Iterator[Outcome]) -> bool:
 
 def row(outcome: Outcome) -> tuple[object, ...]:
     error = " ".join((outcome.error or "").split())
-    said = (
-        outcome.output
-        if outcome.status == "succeeded"
-        else f"{outcome.reason}: {error if len(error) <= SHOWN else '…' + error[-SHOWN:]}"
-    )
+    if outcome.status != "succeeded":
+        said = f"{outcome.reason}: {error if len(error) <= SHOWN else '…' + error[-SHOWN:]}"
+    elif outcome.output is None and outcome.value is not None:
+        value = json.dumps(outcome.value)
+        said = value if len(value) <= SHOWN else value[:SHOWN] + "…"
+    else:
+        said = outcome.output
     return (
         outcome.index,
         outcome.status,

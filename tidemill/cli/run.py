@@ -305,7 +305,7 @@ def show(pipeline: Pipeline, job: Job, keeper: KeeperHandle, status: Status, as_
         show_json(status.to_json() | {"summary": summary.to_json(), "pipeline": pipeline.descriptor.uri})
     else:
         where = "" if leads_to(pipeline.descriptor.uri) else f" --pipeline {pipeline.descriptor.uri}"
-        table = facts(status, summary, job.output, where) | {"pipeline": pipeline.descriptor.uri}
+        table = facts(job, status, summary, where) | {"pipeline": pipeline.descriptor.uri}
         if keeper.died:
             table["workers"] = f"{keeper.died} died: tidemill logs {job.id} --worker{where}"
         show_facts(table)

@@ -14,7 +14,7 @@ from tidemill.client.live import following
 from tidemill.figures import counted, duration
 
 if TYPE_CHECKING:
-    from tidemill.client import Status, Summary
+    from tidemill.client import Job, Status, Summary
 
 
 @click.command()
@@ -39,7 +39,7 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
     if as_json:
         show_json(status.to_json() | {"summary": summary.to_json()})
     else:
-        show_facts(facts(status, summary, handle.output))
+        show_facts(facts(handle, status, summary))
         if status.failed:
             from tidemill.cli.failures import show_worst
 
@@ -50,7 +50,7 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
 UNMEASURED = "unknown: no item ran for long enough to be measured"
 
 
-def facts(status: Status, summary: Summary, output: str, where: str = "") -> dict[str, object]:
+def facts(job: Job, status: Status, summary: Summary, where: str = "") -> dict[str, object]:
     """The table at the end of a job. `where` follows every command in it: ` --pipeline URI` where needed."""
     table: dict[str, object] = {
         "job": status.job,
@@ -76,7 +76,9 @@ def facts(status: Status, summary: Summary, output: str, where: str = "") -> dic
     if command := status.continued_by(where):
         table["continue"] = command
     if summary.outputs:
-        table["outputs"] = f"{shown_place(output)} ({summary.outputs} of {counted(status.items, 'item')})"
+        table["outputs"] = f"{shown_place(job.output)} ({summary.outputs} of {counted(status.items, 'item')})"
+    elif status.succeeded and job.spec.keep_values:
+        table["outputs"] = f"no files; `tidemill results {status.job}{where}` shows what the function returned"
     elif status.succeeded:
         table["outputs"] = "none: no item wrote a file to its output folder ({output}, $TIDEMILL_OUTPUT)"
     if status.failed:

@@ -247,6 +247,7 @@ class _Serving:
         measure_gpus(outcome, gpu)
         # The next item of the message is already running.
         self._shim.supervisor.begin()
+        self._shim.said_from = answer.err
         if answer.error is not None:
             outcome.status, outcome.error = "failed", answer.error
             outcome.reason = "exception" if answer.code in (0, 1) else "exit"

@@ -14,6 +14,7 @@ It reads JSON lines from one pipe and writes JSON lines to another; stdout and s
 The worker removes files of values when it has sent them. The next file waits while there are many.
 """
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -85,6 +86,8 @@ def _one(call, values, peak, keep):
             error = _traceback()
     except BaseException:  # an item's exception is its outcome, whatever it is
         error, code = _traceback(), 1
+        with contextlib.suppress(Exception):  # the function may have closed or replaced it
+            print(error, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     took = time.monotonic() - wall
@@ -191,7 +194,7 @@ def _number(value):
     """A number of NumPy as one of Python."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         return value.item()
-    raise TypeError(f"it holds a {type(value).__name__}")
+    raise TypeError(f"JSON has no value of type {type(value).__name__}")
 
 
 def _refuse(text):

@@ -86,6 +86,8 @@ class ShimProcess:
         self._buffer = b""
         self._read_to = {1: 0, 2: 0}
         self._hole = {1: 0, 2: 0}
+        self.said_from = 0
+        """Where the item that runs begins in stderr."""
 
     def start(self, python: str, env: Mapping[str, str], told: dict[str, Any], stop: Stop) -> Verdict | None:
         """Start it and let it import the module. Returns what failed, or None. Call `end` whatever this raises."""
@@ -117,6 +119,7 @@ class ShimProcess:
             for answer in self.answers(POLL_SECONDS):
                 if answer[0] == "ready":
                     self.wants, self.supervisor.limits = answer[1], self._limits
+                    self.said_from = self.sizes()[1]
                     return None
                 self.end()
                 return Verdict("start", answer[1], final=True)
@@ -186,8 +189,9 @@ class ShimProcess:
         return data
 
     def tail(self) -> str:
-        size = os.fstat(self._files[2]).st_size
-        start = max(0, size - 4096)
+        """The end of what the item that runs has written to stderr, or the import."""
+        size = self.sizes()[1]
+        start = min(size, max(self.said_from, size - 4096))
         return os.pread(self._files[2], size - start, start).decode("utf-8", "replace").strip()
 
     def end(self) -> int:
