@@ -314,6 +314,7 @@ def test_status_tells_what_items_take_of_gpus():
     [
         (1900, 1, (1, 2048), "--memory 2304: the largest item came near its limit"),
         (1000, 1, (1, 2048), None),
+        (0, 1, (1, 2048), None),
         (100, 0.9, (4, 512), "--memory 256 is enough, and more items would fit on a machine; --cpus 1 is enough"),
         (400, 2.6, (1, 512), "--cpus 3: items use more than they ask for"),
     ],

@@ -44,7 +44,7 @@ class Consumption:
         chunks: Records that were read.
         seconds: Wall time of an item.
         cpus: Cores that an item kept busy: its CPU time over its wall time.
-        memory_mib: Largest memory of an item in MiB.
+        memory_mib: Largest memory of an item in MiB, of those that were measured; 0 where none was.
         asked_cpus: What the job asked for an item.
         asked_memory_mib: The same of memory.
         gpu_memory_mib: Largest memory in use on an item's GPUs in MiB; None where no item of the sample had one.
@@ -73,7 +73,7 @@ class Consumption:
         table: dict[str, object] = {
             "item time": f"p50 {duration(time.p50)}, p95 {duration(time.p95)}, max {duration(time.max)} ({sampled})",
             **({"CPUs": f"{_words(self.cpus)} of {self.asked_cpus:g}"} if self.long else {}),
-            "memory": f"{_words(self.memory_mib)} of {self.asked_memory_mib} MiB",
+            "memory": f"{_words(self.memory_mib) if self.memory_mib.max else 'unknown'} of {self.asked_memory_mib} MiB",
         }
         if self.gpu_percent:
             table["GPUs"] = f"{_words(self.gpu_percent)} % busy ({self.asked_gpus} per item)"
@@ -108,7 +108,8 @@ def _of(ran: Sequence[Outcome], chunks: int, resources: Resources) -> Consumptio
         chunks=chunks,
         seconds=Spread.of([outcome.wall_seconds for outcome in ran], 3),
         cpus=Spread.of([outcome.cpu_seconds / outcome.wall_seconds for outcome in ran], 2),
-        memory_mib=Spread.of([outcome.peak_memory_mib for outcome in ran], 1),
+        # Items that end at once are not measured.
+        memory_mib=Spread.of([outcome.peak_memory_mib for outcome in ran if outcome.peak_memory_mib] or [0.0], 1),
         asked_cpus=resources.cpus,
         asked_memory_mib=resources.memory_mib,
         gpu_memory_mib=_known([outcome.peak_gpu_memory_mib for outcome in ran]),
@@ -131,7 +132,7 @@ def suggestion(taken: Consumption) -> str | None:
     memory = max(256, 256 * math.ceil(taken.memory_mib.max * 1.2 / 256))
     if taken.memory_mib.max > 0.9 * taken.asked_memory_mib:
         words.append(f"--memory {memory}: the largest item came near its limit")
-    elif memory <= taken.asked_memory_mib / 2:
+    elif taken.memory_mib.max and memory <= taken.asked_memory_mib / 2:
         words.append(f"--memory {memory} is enough, and more items would fit on a machine")
     cpus = max(1, math.ceil(taken.cpus.p95))
     if not taken.long:
