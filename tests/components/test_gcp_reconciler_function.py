@@ -103,7 +103,11 @@ class Google:
         return {key: rest[: self.page], **token}
 
     def _objects(self, prefix: str, fields: str, startOffset: str = "", pageToken: str = "") -> dict[str, Any]:  # noqa: N803
-        assert fields in ("items(name,timeCreated),nextPageToken", "items(name),nextPageToken")
+        assert fields.removesuffix(",nextPageToken") in (
+            "items(name,timeCreated)",
+            "items(name,generation)",
+            "items(name)",
+        )
         names = sorted(self.records, key=lambda each: each["name"])
         found = [each for each in names if each["name"].startswith(prefix) and each["name"] >= startOffset]
         start = int(pageToken or 0)

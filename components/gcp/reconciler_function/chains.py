@@ -45,12 +45,16 @@ def release(cloud: Cloud, topics: Collection[str], run: float = 0.0) -> tuple[li
     done: list[str] = []
     failures: list[str] = []
     try:
-        names = _in_turn(list(objects.names(layout.FLEET_HELD)), run)
+        generations = objects.generations(layout.FLEET_HELD)
     except (CallError, ValueError) as error:
         return [], [str(error)]
+    names = _in_turn(list(generations), run)
     for count, name in enumerate(names):
         try:
             said = _look_at(cloud, objects, others, name, topics)
+            if said:
+                # A client may have left another round there meanwhile, which is the next run's.
+                objects.remove(name, generations[name])
         except LateError:
             done.append(f"{len(names) - count} of {len(names)} jobs that wait are left to the next run")
             break
@@ -68,11 +72,11 @@ def _in_turn(names: list[str], run: float) -> list[str]:
 
 
 def _look_at(cloud: Cloud, objects: Objects, others: Others, name: str, topics: Collection[str]) -> str | None:
+    """What was done about a round that needs nothing more; None while it waits."""
     held = HeldJob.parse(objects.get(name))
     if layout.held(held.job) != name or held.topic not in topics:
         raise ValueError(f"it names the job {held.job!r} and the topic {held.topic!r}, which is not of this stack")
     if _is_over(objects, held):
-        objects.remove(name)
         return f"{held.job}: round {held.round} is not wanted any more"
     begun = objects.find(layout.begun(held.job))
     if begun is None:
@@ -80,7 +84,6 @@ def _look_at(cloud: Cloud, objects: Objects, others: Others, name: str, topics: 
         never = next((each for each in found if isinstance(each, Never)), None)
         if never:
             _end(cloud, objects, held, never)
-            objects.remove(name)
             return f"{held.job} can never begin: {never.why}"
         note = {"at": iso(cloud.now()), "by": BY}
         if any(found) or not objects.create(layout.begun(held.job), json.dumps(note).encode()):
@@ -88,7 +91,6 @@ def _look_at(cloud: Cloud, objects: Objects, others: Others, name: str, topics: 
     elif not _is_mine(json.loads(begun), cloud.now()):
         return None
     count = _publish(cloud, objects, held)
-    objects.remove(name)
     return f"{held.job}: published {count} chunks of round {held.round}"
 
 

@@ -32,18 +32,25 @@ class Objects:
         Raises:
             ValueError: There are too many.
         """
-        for count, name in enumerate(self._beginning_with(f"{folder}/")):
+        for count, each in enumerate(self._beginning_with(f"{folder}/")):
             if count >= most:
                 raise ValueError(f"{folder} has more than {most} objects")
-            yield name
+            yield each["name"]
+
+    def generations(self, folder: str) -> dict[str, str]:
+        """Names in a folder, each with the generation of its object."""
+        return {
+            each["name"]: each["generation"] for each in self._beginning_with(f"{folder}/", "items(name,generation)")
+        }
 
     def has(self, name: str) -> bool:
         """Whether an object is there."""
-        return name in self._beginning_with(name)
+        return any(each["name"] == name for each in self._beginning_with(name))
 
-    def _beginning_with(self, prefix: str) -> Iterator[str]:
-        for page in self._cloud.pages("GET", self._url, {"prefix": prefix, "fields": "items(name),nextPageToken"}):
-            yield from (each["name"] for each in page.get("items", []))
+    def _beginning_with(self, prefix: str, fields: str = "items(name)") -> Iterator[dict[str, str]]:
+        query = {"prefix": prefix, "fields": f"{fields},nextPageToken"}
+        for page in self._cloud.pages("GET", self._url, query):
+            yield from page.get("items", [])
 
     def find(self, name: str) -> bytes | None:
         """An object's content; None for one that is not there.
@@ -89,13 +96,14 @@ class Objects:
             raise
         return True
 
-    def remove(self, name: str) -> None:
-        """Delete an object; it may be gone already."""
+    def remove(self, name: str, generation: str) -> None:
+        """Delete an object of a generation; it may be gone already, and a newer one stays."""
         try:
-            self._cloud.answer("DELETE", f"{self._url}/{quote(name, safe='')}")
+            query = {"ifGenerationMatch": generation}
+            self._cloud.answer("DELETE", f"{self._url}/{quote(name, safe='')}", params=query)
         except CallError as error:
             # See `find`.
-            if error.code not in (403, 404):
+            if error.code not in (403, 404, 412):
                 raise
 
 
