@@ -25,7 +25,7 @@ INSTALLED := .venv/.installed
 JOBS ?= 6
 # CI runs everything.
 ALL ?= $(CI)
-QUICK := tests/unit tests/components tests/policy tests/plugin
+QUICK := tests/unit tests/figures tests/components tests/policy tests/plugin
 STACK ?= vision-dev
 CLOUD ?= aws
 BASE ?= main

@@ -23,9 +23,10 @@ from tidemill.explain.answer import Explanation, Unseen
 from tidemill.explain.facts import Facts, FleetFacts, GcpFacts, JobFacts, Straggler
 from tidemill.failures import telling_line
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Outcome
+from tidemill.ledger import Ledger
 from tidemill.ledger.attempts import newest_markers
 from tidemill.ledger.gate import begun_at
+from tidemill.ledger.records import Record
 from tidemill.ledger.rounds import newest_rounds
 
 if TYPE_CHECKING:
@@ -165,10 +166,16 @@ def _fits(site: Site, spec: JobSpec) -> tuple[bool | None, int]:
     return any(fitting(*each, spec.resources, spec.slots) for each in room), cpus
 
 
+def _current(seen: Observation) -> list[tuple[float, int, int]]:
+    """The records that tell of the code that runs now, the newest first: while items run again, those since then."""
+    again = seen.listing.again
+    return [each for each in seen.newest_done if again is None or each[1] >= again.since]
+
+
 def _recent(seen: Observation) -> tuple[int, int]:
     """Outcomes of the newest chunks, and how many of them failed; from names alone."""
     listing, index, outcomes, failed = seen.listing, seen.ledger.index(), 0, 0
-    for _, number, chunk in seen.newest_done:
+    for _, number, chunk in _current(seen):
         outcomes += listing.rounds[number].size(chunk, index)
         failed += listing.failed.get(chunk, 0)
         if outcomes >= NEWEST:
@@ -183,17 +190,20 @@ def _job_facts(seen: Observation, now: float) -> JobFacts:
     plain = _plain_facts(seen)
     if not (plain.open or plain.state == "lost") or plain.waits_for:
         return replace(plain, limit=_limit(seen))
-    failed = _sample(seen, [each for each in seen.newest_done if each[2] in seen.listing.failed])
+    failed = _sample(seen, [each for each in _current(seen) if each[2] in seen.listing.failed])
     others = _sample(seen, [each for each in seen.newest_done if each[2] not in seen.listing.failed])
-    bad = [outcome for outcomes in failed.values() for outcome in outcomes if outcome.status == "failed"]
-    usual = [sum(each.wall_seconds for each in outcomes) for outcomes in (*failed.values(), *others.values())]
+    bad = [outcome for record in failed for outcome in record.outcomes if outcome.status == "failed"]
+    usual = [_took(record) for record in (*failed, *others)]
+    starts = seen.ledger.start_failures(len(seen.listing.rounds) - 1) if plain.start_failures else []
     worst = Counter(telling_line(each) for each in bad).most_common(1)
     drained, done = _reclaims(seen, now)
     deaths, stopped, straggler = _oldest(seen, now, max(usual, default=0.0))
     return replace(
         plain,
         limit=_limit(seen),
-        start_error=_start_error(seen) if plain.start_failures else "",
+        # Those of earlier rounds are over: their code was corrected, or their round sent again.
+        start_failures=len(starts),
+        start_error=telling(starts[-1]) if starts else "",
         reasons=Counter(each.reason or "exit" for each in bad),
         worst=worst[0][0] if worst else "",
         deaths=deaths,
@@ -212,17 +222,20 @@ def _limit(seen: Observation) -> str:
     return spent.words() if spent and spent.reached else ""
 
 
-def _start_error(seen: Observation) -> str:
-    texts = seen.ledger.start_failures(len(seen.listing.rounds) - 1) or [""]
-    return telling(texts[-1])
-
-
-def _sample(seen: Observation, chunks: Sequence[tuple[float, int, int]]) -> dict[int, list[Outcome]]:
-    """Outcomes of a few of these chunks."""
+def _sample(seen: Observation, chunks: Sequence[tuple[float, int, int]]) -> list[Record]:
+    """The records of a few of these chunks."""
     chosen = chunks[:RECORDS]
     with ThreadPoolExecutor(max(1, len(chosen))) as pool:
         read = pool.map(lambda at: seen.ledger.chunk(at[1], at[2]).committed(), chosen)
-        return {chunk: record.outcomes for (_, _, chunk), record in zip(chosen, read, strict=True) if record}
+        return [record for record in read if record]
+
+
+def _took(record: Record) -> float:
+    """Seconds from the lease of a chunk to its record. Of an older worker: those of its items, one after the other."""
+    header = record.header
+    if began := (header.digest or {}).get("started_at"):
+        return (datetime.fromisoformat(header.committed_at) - datetime.fromisoformat(began)).total_seconds()
+    return sum(each.wall_seconds for each in record.outcomes)
 
 
 def _reclaims(seen: Observation, now: float) -> tuple[int, int]:
@@ -251,7 +264,9 @@ def _oldest(seen: Observation, now: float, usual: float) -> tuple[int, list[str]
         key = layout.ChunkKey(seen.spec.job, rounds[chunk], chunk)
         markers = newest_markers(seen.site.store, key)
         markers.sort(key=lambda one: str(one.get("started_at", "")))
-        stopped += [str(one["ended"]) for one in markers if one.get("ended") not in (None, "drained", "broke")]
+        ends = [str(one["ended"]) for one in markers if one.get("ended") not in (None, "drained", "broke")]
+        # One that a later attempt has followed may have been chance; two are not.
+        stopped += ends if len(ends) > 1 or (markers and markers[-1].get("ended")) else []
         deaths = max(deaths, sum(_died(seen, key, one) for one in markers[:-1]))
         if last and markers and markers[-1].get("ended") is None and markers[-1].get("started_at"):
             began = datetime.fromisoformat(markers[-1]["started_at"]).timestamp()

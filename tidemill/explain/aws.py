@@ -176,16 +176,22 @@ def _turn(seen: AwsFacts) -> Iterator[Found]:
 # ---- containers -----------------------------------------------------------------------------------------------------
 
 
-def _containers(facts: Facts, tries: Sequence[Try]) -> Iterator[Found]:
-    """How containers ended that wrote nothing. One may be chance; two of two are not."""
-    # What ended before the newest round or record has been overcome.
-    since = facts.job.idle_since
-    ours = [
+def telling(facts: Facts, tries: Sequence[Try]) -> list[Try]:
+    """The attempts whose end says what is wrong: reclaims say nothing, and what was overcome neither."""
+    # What ended before the newest round was overcome by it; what ended before the newest record, unless it is lost.
+    since = facts.job.began if facts.job.lost else facts.job.idle_since
+    return [
         each
         for each in tries
-        if not each.status.startswith(_RECLAIM) and each.exit_code not in (WorkerExit.DONE, WorkerExit.RECLAIMED)
+        if not each.status.startswith(_RECLAIM)
+        and each.exit_code not in (WorkerExit.DONE, WorkerExit.RECLAIMED)
+        and (not each.stopped or each.stopped > since)
     ]
-    ours = [each for each in ours if not each.stopped or each.stopped > since]
+
+
+def _containers(facts: Facts, tries: Sequence[Try]) -> Iterator[Found]:
+    """How containers ended that wrote nothing. One may be chance; two of two are not."""
+    ours = telling(facts, tries)
     kinds: dict[str, list[Try]] = {}
     for each in ours:
         kinds.setdefault(_kind(each), []).append(each)
@@ -219,5 +225,5 @@ def _ended(code: str, some: Sequence[Try], all_: int, facts: Facts) -> Found:
         "A14": f"tidemill logs {facts.job.job} --worker",
     }.get(code, "")
     evidence = (f"container {newest.child}",) if newest.child else ()
-    often = len(some) > 1 or facts.job.state == "lost"
+    often = len(some) > 1 or facts.job.lost > 0 or facts.job.state == "lost"
     return Found(code, text, newest.stopped or None, evidence, do, kind=None if often else "turn", sure=True)

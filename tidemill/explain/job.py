@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.explain import gcp
+from tidemill.explain import aws, gcp
 from tidemill.explain.causes import FORGOTTEN
 from tidemill.explain.facts import AwsFacts, Facts, GcpFacts, JobFacts
 from tidemill.explain.found import Found, said
@@ -16,6 +16,8 @@ YOUNG_SECONDS = 300.0
 ENOUGH = 20
 """Outcomes from which on their share of failures means something."""
 MOST = 0.5
+SOME = 0.05
+"""Share of outcomes that must fail for a reason to count that ends some items alone."""
 STORM = 0.3
 """Share of attempts that reclaims may end before the work is mostly lost."""
 STORM_LEAST = 5
@@ -85,7 +87,7 @@ def _lost(facts: Facts, job: JobFacts) -> Iterator[Found]:
         yield Found("A15", text, do=again)
     elif on_aws and job.lost_reason == FORGOTTEN:
         yield Found("A17", f"Batch does not know {what} any more: it forgets what ended days ago", do=again)
-    elif not (isinstance(facts.cloud, AwsFacts) and facts.cloud.tries):
+    elif not (isinstance(facts.cloud, AwsFacts) and aws.telling(facts, facts.cloud.tries)):
         # How its containers ended says more, and sending them again would end alike.
         yield Found("L9", f"{what} will not come again: {job.lost_reason or 'no reason is known'}", do=again)
 
@@ -115,7 +117,7 @@ def _items(job: JobFacts) -> Iterator[Found]:
         evidence = (f"the most common: {job.worst}",) if job.worst else ()
         yield Found("L3", text, evidence=evidence, do=f"tidemill failures {job.job}")
     dying = job.reasons.get("memory", 0) + job.reasons.get("poison", 0)
-    if dying and dying >= MOST * sampled:
+    if dying and dying >= MOST * sampled and (outcomes < ENOUGH or failed >= SOME * outcomes):
         more = f"--memory {2 * job.memory_mib}M" if job.memory_mib else "--memory"
         text = f"{dying} of {sampled} failures that were looked at ran out of memory or killed their worker"
         yield Found("L4", text, evidence=(f"the job asks for {job.memory_mib} MiB per item",), do=f"submit with {more}")

@@ -1,0 +1,161 @@
+"""Facts of real states, and the cause that `explain` has to name; docs/explain.md is the specification. The states of
+the clouds are those of their documentation. What this cannot prove: that the clouds say what they document."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.client_fakes import outcome
+from tests.unit.test_explain import NOW, OLD, World, aws, environments, job
+from tidemill import layout
+from tidemill.explain.facts import Environment, Facts, Try
+from tidemill.explain.judge import explain
+from tidemill.ledger.digest import RanOn, RunFacts, digest_of
+from tidemill.ledger.records import Header, Record
+
+WANTS = Environment("ce-1", "ENABLED", "VALID", "", "spot", 64, 512)
+TAKEN = Try(None, "", "Host EC2 (instance i-0123456789abcdef0) terminated.", "c", OLD + 50)
+FAILED = Try(1, "", "Essential container in task exited", "c", OLD + 50)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def headline(facts: Facts) -> tuple[str, str]:
+    found = explain(facts).headline
+    return found.kind, found.code
+
+
+# ---- failures that are over -----------------------------------------------------------------------------------------
+
+
+def test_a_retry_is_not_blamed_for_what_it_repeats(world: World) -> None:
+    world.commit(range(10), "exit")
+    world.job.retry()
+    assert world.codes() == ["L1"]
+    # It fails again: now the code that runs is to blame.
+    for chunk in range(3):
+        bad = [replace(outcome(n, "u", True), error="no") for n in range(10 * chunk, 10 * chunk + 10)]
+        world.ledger.chunk(1, chunk).commit("b", bad)
+    assert world.headline() == "act L3"
+
+
+def test_a_retry_is_not_blamed_for_programs_that_did_not_start_before(world: World) -> None:
+    world.ledger.start_failed(0, "no matching distribution for torch==9")
+    world.commit(range(10), "start")
+    assert world.headline() == "well L11"
+    world.job.retry()
+    assert world.codes() == ["L1"]
+
+
+def test_one_item_that_ran_out_of_memory_stops_no_job(world: World) -> None:
+    world.commit([0], "memory", failed=1)
+    assert world.headline() == "act L4"  # of few outcomes each counts
+    world.commit(range(1, 9))
+    assert world.headline() == "well L10"
+
+
+def test_a_store_that_answers_again_is_no_trouble(world: World) -> None:
+    def attempt(name: str) -> Any:
+        marker = world.ledger.chunk(0, 0).marker(name, 1, {})
+        marker._marker["started_at"] = f"2026-11-23T07:0{ord(name) - 96}:00.000+00:00"
+        return marker
+
+    attempt("a").ended("store")
+    assert world.headline(700) == "act L7"
+    attempt("b").write([1])
+    assert world.headline(700) == "turn L13"
+    attempt("b").ended("store")
+    attempt("c").write([1])
+    assert world.headline(700) == "act L7"
+
+
+# ---- what is lost ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["lost", "running"])
+@pytest.mark.parametrize(
+    ("tries", "last", "code"),
+    [
+        pytest.param([TAKEN] * 3, None, "L9", id="taken-away-too-often"),
+        pytest.param([TAKEN] * 3, OLD + 100, "L9", id="taken-away-and-others-went-on"),
+        pytest.param([FAILED] * 3, None, "A13", id="failed"),
+        pytest.param([FAILED] * 3, OLD + 100, "A13", id="failed-and-others-went-on"),
+        pytest.param([FAILED], OLD + 100, "A13", id="failed-once"),
+        pytest.param([replace(FAILED, stopped=OLD - 50)], None, "L9", id="failed-in-an-earlier-round"),
+        pytest.param([], None, "L9", id="nothing-known"),
+    ],
+)
+def test_what_is_lost_needs_somebody(state: str, tries: list[Try], last: float | None, code: str) -> None:
+    ours = job(state=state, lost=1, lost_reason="its last attempt failed", waiting=0, active=3, last=last)
+    assert headline(Facts(NOW, ours, aws(tries=tries))) == ("act", code)
+
+
+def test_containers_that_ended_before_others_went_on_are_history_where_nothing_is_lost() -> None:
+    ours = job(waiting=5, active=3, last=NOW - 10)
+    assert headline(Facts(NOW, ours, aws(tries=[FAILED] * 3))) == ("well", "L10")
+
+
+# ---- the end of a job -----------------------------------------------------------------------------------------------
+
+
+def test_a_chunk_is_compared_with_the_time_of_others_and_not_with_that_of_their_slots(world: World) -> None:
+    """Ten slots side by side: a chunk whose items take 1,000 s together takes 100 s."""
+    began = datetime.now(UTC) - timedelta(seconds=500)
+    for chunk in range(9):
+        ran = [replace(outcome(n, "u", False), wall_seconds=100.0) for n in range(10 * chunk, 10 * chunk + 10)]
+        facts = RunFacts(began.isoformat(), RanOn(), 10, 1000.0, 0.0, 0.0)
+        ended = (began + timedelta(seconds=100)).isoformat()
+        header = Header(chunk, "a", 0, "w", 10, 0, ended, {}, digest_of(ran, facts))
+        world.target.store.put(layout.done(world.job.id, 0, chunk), Record(header, ran).encode())
+        world.backend.arrays[0].children[chunk] = "succeeded"
+    world.ledger.chunk(0, 9).marker("a", 1, {}).write([97])
+    world.running(9)
+    assert "L5" not in world.codes(390)
+    assert world.headline(410) == "act L5"
+
+
+# ---- AWS Batch's reasons --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        (
+            (
+                "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the capacity requested for instance type "
+                "[c7i.large]"
+            ),
+            "A6",
+        ),
+        (
+            (
+                "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue cannot meet the "
+                "CPU requirement of the job."
+            ),
+            "A4",
+        ),
+        (
+            (
+                "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job resource requirement (vCPU/memory/GPU) is higher than "
+                "that can be met by the CE(s) attached to the job queue."
+            ),
+            "A5",
+        ),
+        ("ACTION_REQUIRED - CE(s) associated with the job queue are invalid.", "A7"),
+        ("MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS - Batch service role has a permission issue.", "A18"),
+        ("UNDETERMINED - Batch job is blocked, root cause is undetermined.", "A18"),
+    ],
+)
+def test_every_documented_reason_of_batch_is_named(reason: str, code: str) -> None:
+    """https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
+    facts = Facts(NOW, job(), aws(reasons=[reason], **environments(WANTS)))
+    assert code in [cause.code for cause in explain(facts).causes]
+    young = replace(facts, job=job(began=NOW - 60))
+    assert explain(young).exit_code == 0
