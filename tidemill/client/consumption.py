@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from tidemill.client.report.reading import evenly
 from tidemill.descriptor import Resources
 from tidemill.figures import counted, duration
 from tidemill.ledger import Ledger, Listing, Outcome
@@ -95,8 +96,7 @@ def sample(ledger: Ledger, listing: Listing, resources: Resources) -> Consumptio
 def read_sample(ledger: Ledger, listing: Listing) -> tuple[list[Outcome], int]:
     """Outcomes of items that ran, from a few records that are spread evenly over what is done, and their number."""
     done = sorted((chunk, number) for number, chunks in listing.done.items() for chunk in chunks)
-    step = max(1, len(done) // SAMPLED_CHUNKS)
-    chosen = done[step // 2 :: step][:SAMPLED_CHUNKS]
+    chosen, _ = evenly(done, SAMPLED_CHUNKS)
     with ThreadPoolExecutor(SAMPLED_CHUNKS) as pool:
         records = [record for record in pool.map(lambda at: ledger.chunk(at[1], at[0]).committed(), chosen) if record]
     return [outcome for record in records for outcome in record.outcomes if outcome.wall_seconds > 0], len(records)

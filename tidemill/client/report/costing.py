@@ -70,7 +70,8 @@ def _line(descriptor: Descriptor, spec: JobSpec, machine: Machine, market: str, 
     """None where the machine has no price, or is too small for the job's items."""
     cloud, region = descriptor.cloud, descriptor.region
     price = prices.machine(cloud, region, machine.type, gpus=machine.gpus)
-    usd, fixed = capacity.machine_usd(price, market), capacity.machine_usd(price, "on_demand")
+    usd = capacity.machine_usd(price, market, descriptor.queues[spec.queue].most_percent)
+    fixed = capacity.machine_usd(price, "on_demand")
     slots = capacity.slots(cloud, machine, spec.resources, spec.slots)
     if usd is None or not slots:
         return None

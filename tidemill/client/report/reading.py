@@ -35,9 +35,9 @@ T = TypeVar("T")
 
 
 def evenly(values: Sequence[T], most: int) -> tuple[list[T], float]:
-    """At most so many of some values, evenly over them, and how many values each of these stands for."""
+    """At most so many of some values, each from the middle of as many as it stands for; and how many those are."""
     step = max(1.0, len(values) / most)
-    return [values[int(n * step)] for n in range(min(len(values), most))], step
+    return [values[int((n + 0.5) * step)] for n in range(min(len(values), most))], step
 
 
 def read_digests(
