@@ -110,7 +110,7 @@ def test_a_chunk_is_compared_with_the_time_of_others_and_not_with_that_of_their_
     began = datetime.now(UTC) - timedelta(seconds=500)
     for chunk in range(9):
         ran = [replace(outcome(n, "u", False), wall_seconds=100.0) for n in range(10 * chunk, 10 * chunk + 10)]
-        facts = RunFacts(began.isoformat(), RanOn(), 10, 1000.0, 0.0, 0.0)
+        facts = RunFacts(began.isoformat(), RanOn(), 10, 1000.0, 0.0, 0.0, 1000.0, 10)
         ended = (began + timedelta(seconds=100)).isoformat()
         header = Header(chunk, "a", 0, "w", 10, 0, ended, {}, digest_of(ran, facts))
         world.target.store.put(layout.done(world.job.id, 0, chunk), Record(header, ran).encode())
@@ -124,37 +124,20 @@ def test_a_chunk_is_compared_with_the_time_of_others_and_not_with_that_of_their_
 # ---- AWS Batch's reasons --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"),
-    [
-        (
-            (
-                "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the capacity requested for instance type "
-                "[c7i.large]"
-            ),
-            "A6",
-        ),
-        (
-            (
-                "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue cannot meet the "
-                "CPU requirement of the job."
-            ),
-            "A4",
-        ),
-        (
-            (
-                "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job resource requirement (vCPU/memory/GPU) is higher than "
-                "that can be met by the CE(s) attached to the job queue."
-            ),
-            "A5",
-        ),
-        ("ACTION_REQUIRED - CE(s) associated with the job queue are invalid.", "A7"),
-        ("MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS - Batch service role has a permission issue.", "A18"),
-        ("UNDETERMINED - Batch job is blocked, root cause is undetermined.", "A18"),
-    ],
-)
-def test_every_documented_reason_of_batch_is_named(reason: str, code: str) -> None:
+REASONS = """
+A6 CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the capacity requested for instance type [c7i.large]
+A4 MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue cannot meet the requirement
+A5 MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The requirement is higher than that can be met by the CE(s)
+A7 ACTION_REQUIRED - CE(s) associated with the job queue are invalid.
+A18 MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS - Batch service role has a permission issue.
+A18 UNDETERMINED - Batch job is blocked, root cause is undetermined.
+"""
+
+
+@pytest.mark.parametrize("line", REASONS.strip().splitlines())
+def test_every_documented_reason_of_batch_is_named(line: str) -> None:
     """https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
+    code, _, reason = line.partition(" ")
     facts = Facts(NOW, job(), aws(reasons=[reason], **environments(WANTS)))
     assert code in [cause.code for cause in explain(facts).causes]
     young = replace(facts, job=job(began=NOW - 60))

@@ -96,8 +96,9 @@ def _commit(job: Job, number: int, ran: list[Outcome], start: datetime, machine:
     """What `ChunkLedger.commit` writes, at a time of its own."""
     held = sum(each.wall_seconds * each.attempts for each in ran) * 1.08
     end = start + timedelta(seconds=held / 8)
-    facts = machine and RunFacts(start.isoformat(timespec="seconds"), machine, 8, held, 0.03 * held, 0.01 * held)
     failed = sum(each.status == "failed" for each in ran)
+    measured = (held, 0.03 * held, 0.01 * held, sum(each.wall_seconds for each in ran), len(ran) - failed)
+    facts = machine and RunFacts(start.isoformat(timespec="seconds"), machine, 8, *measured)
     stamp = end.isoformat(timespec="milliseconds")
     header = Header(number, "a", 0, "host tidemill/0.3.0", len(ran), failed, stamp, {})
     record = Record(header._replace(digest=digest_of(ran, facts)) if facts else header, ran)

@@ -31,7 +31,7 @@ DISTRIBUTIONS = {
     "two peaks": lambda: RANDOM.choice([RANDOM.gauss(2, 0.1), RANDOM.gauss(4000, 100)]),
 }
 WHERE = RanOn("i-0abc", "c7i.4xlarge", "eu-central-1b", "spot")
-RUN = RunFacts("2026-11-22T09:00:00+00:00", WHERE, 16, 241.2, 3.1, 1.2)
+RUN = RunFacts("2026-11-22T09:00:00+00:00", WHERE, 16, 241.2, 3.1, 1.2, 230.5, 24)
 
 
 def outcome(index: int, **values: Any) -> Outcome:

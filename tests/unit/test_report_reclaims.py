@@ -18,8 +18,8 @@ from tidemill.store import Store
 LARGE, SMALL = RanOn("i-1", "c7i.4xlarge", "b", "spot"), RanOn("i-2", "c7i.large", "a", "spot")
 
 
-def facts(machine: RanOn, held: float) -> RunFacts:
-    return RunFacts("2026-11-22T09:00:00+00:00", machine, 8, held, 0.0, 0.0)
+def facts(machine: RanOn, held: float, worked: float) -> RunFacts:
+    return RunFacts("2026-11-22T09:00:00+00:00", machine, 8, held, 0.0, 0.0, worked, 0)
 
 
 def mark(store: Store, job: str, chunk: int, data: bytes) -> None:
@@ -27,7 +27,7 @@ def mark(store: Store, job: str, chunk: int, data: bytes) -> None:
 
 
 def told(machine: RanOn, held: float, worked: float) -> bytes:
-    return json.dumps(interrupted(facts(machine, held), worked)).encode()
+    return json.dumps(interrupted(facts(machine, held, worked))).encode()
 
 
 def test_reclaims_are_counted_by_machine_with_what_they_lost():

@@ -173,6 +173,20 @@ def test_a_record_says_where_its_chunk_ran_and_what_its_slots_waited_for(tmp_pat
     assert digest["tries"] == [2, 0, 0]
 
 
+def test_what_an_earlier_attempt_has_ended_is_no_work_of_the_slots_that_commit_it(tmp_path: Path):
+    earlier = Outcome(index=0, uri="a", status="succeeded", attempts=1, wall_seconds=100.0)
+    with worker_of(Worker, Instant, ["a", "b", "c"], 3, tmp_path) as (worker, ledger):
+        ledger.chunk(0, 0).marker("earlier", 1, {}).drained([])
+        ledger.chunk(0, 0).write_progress("earlier", 0, [earlier])
+        assert worker.run() is WorkerExit.DONE
+    record = ledger.chunk(0, 0).committed()
+    assert record
+    digest = record.header.digest
+    assert digest
+    assert (digest["succeeded"], digest["tries"], digest["wall"]["max"]) == (2, [3, 0, 0], 100.0)
+    assert digest["worked"] == pytest.approx(sum(each.wall_seconds for each in record.outcomes) - 100, abs=0.001)
+
+
 def test_a_committed_chunk_leaves_the_memory_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """It must not wait for the garbage collector: half a million items would be in memory at once."""
     alive: weakref.WeakSet[ChunkRun] = weakref.WeakSet()

@@ -40,7 +40,7 @@ class Ran:
     """What ran on machines of one type.
 
     Attributes:
-        items: Items that succeeded, in attempts that committed.
+        items: Items that succeeded, each in an attempt that committed.
         item_hours: Machine-hours that these took.
         spot_hours: Machine-hours on Spot, those of reclaimed attempts included.
         attempt_hours: Hours of attempts on Spot.
@@ -128,7 +128,7 @@ def read_job(site: Site, spec: JobSpec) -> JobRan:
         if machine := by_name.get(kind or ""):
             ran, slots = types[_name(site, machine)], _slots(site, machine, spec)
             hours = place.held * step / 3600
-            ran.items += (place.items - place.failed) * step
+            ran.items += place.succeeded * step
             ran.item_hours += hours / slots.machine
             if market == "spot" and not silent:
                 ran.spot_hours += hours / slots.machine

@@ -45,6 +45,8 @@ class RunFacts:
         held: Seconds that slots were held.
         fetch: Those of them that waited for inputs.
         upload: Those of them that waited for outputs on their way up.
+        worked: Wall seconds of the items that it ended; those of earlier attempts' progress are not among them.
+        succeeded: Those of these items that succeeded.
     """
 
     started_at: str
@@ -53,12 +55,14 @@ class RunFacts:
     held: float
     fetch: float
     upload: float
+    worked: float
+    succeeded: int
 
 
-def interrupted(run: RunFacts, worked: float) -> dict[str, Any]:
+def interrupted(run: RunFacts) -> dict[str, Any]:
     """What a drain says of its attempt: where it ran, for how long slots were held, and for how many of those seconds
-    no item has an outcome, of which `worked` seconds do."""
-    lost = max(0.0, run.held - worked)
+    no item has an outcome."""
+    lost = max(0.0, run.held - run.worked)
     return {"machine": asdict(run.machine), "held": round(run.held, 3), "lost": round(lost, 3)}
 
 
@@ -79,6 +83,7 @@ def digest_of(outcomes: Sequence[Outcome], run: RunFacts | None = None) -> dict[
         machine = {**asdict(run.machine), "slots": run.slots}
         found |= {"started_at": run.started_at, "machine": machine}
         found |= {"held": round(run.held, 3), "fetch": round(run.fetch, 3), "upload": round(run.upload, 3)}
+        found |= {"worked": round(run.worked, 3), "succeeded": run.succeeded}
     found |= {
         "cpu_seconds": round(sum(outcome.cpu_seconds for outcome in outcomes), 3),
         "tries": _tries(outcome.attempts for outcome in outcomes),

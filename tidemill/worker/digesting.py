@@ -36,7 +36,7 @@ class Digesting(ChunkObserver):
         super().__init__()
         self.waits = StoreWaits()
         self._machine, self._seconds, self._most = machine, SlotSeconds(), 1
-        self._worked = 0.0
+        self._worked, self._succeeded = 0.0, 0
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
 
     def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
@@ -48,12 +48,14 @@ class Digesting(ChunkObserver):
 
     def on_item(self, chunk: Observed, outcome: Outcome) -> None:
         self._worked += outcome.wall_seconds
+        self._succeeded += outcome.status == "succeeded"
 
     def interrupted(self) -> dict[str, Any]:
         """What a drain would end now."""
-        return interrupted(self.run(), self._worked)
+        return interrupted(self.run())
 
     def run(self) -> RunFacts:
         """What was measured until now."""
         held, waits = self._seconds.total, self.waits
-        return RunFacts(self._started_at, self._machine, self._most, held, waits.fetch, waits.upload)
+        measured = (held, waits.fetch, waits.upload, self._worked, self._succeeded)
+        return RunFacts(self._started_at, self._machine, self._most, *measured)

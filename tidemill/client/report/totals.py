@@ -94,6 +94,8 @@ class PlaceTotal:
     items: int = 0
     failed: int = 0
     held: float = 0.0
+    succeeded: float = 0.0
+    """Items that succeeded while the slots were held: those of an earlier attempt's progress took other slots."""
 
 
 class Totals:
@@ -141,9 +143,9 @@ class Totals:
         place = self.places[key]
         place.chunks, place.items, place.failed = place.chunks + 1, place.items + items, place.failed + failed
         if "held" in digest:
-            self._ran(digest, key, machine.get("id"), ended)
+            self._ran(digest, key, machine.get("id"), ended, items - failed)
 
-    def _ran(self, digest: Mapping[str, Any], key: PlaceKey, machine: str | None, ended: float) -> None:
+    def _ran(self, digest: Mapping[str, Any], key: PlaceKey, machine: str | None, ended: float, succeeded: int) -> None:
         began = min(datetime.fromisoformat(digest["started_at"]).timestamp(), ended)
         self.chunks.add({"h": Sketch([ended - began]).packed(), "sum": ended - began, "max": ended - began})
         held = digest["held"]
@@ -152,8 +154,10 @@ class Totals:
             self.fetch + digest["fetch"],
             self.upload + digest["upload"],
         )
-        self.measured_work += digest.get("wall", {"sum": 0.0})["sum"]
+        # Workers of an older version do not tell their own items from an earlier attempt's.
+        self.measured_work += digest.get("worked", digest.get("wall", {"sum": 0.0})["sum"])
         self.places[key].held += held
+        self.places[key].succeeded += digest.get("succeeded", succeeded)
         self.steps.spread(self.busy[place_words(key)], began, ended, held)
         if machine is None:
             return
