@@ -95,7 +95,7 @@ class CallerError(TidemillError):
         """An error about a name that does not exist, such as a `queue` in `this pipeline`; `known` names do."""
         names = ", ".join(sorted(known))
         problem = f"There is no {kind} {shown(name)} in {place}, which has: {names}."
-        return cls(problem, nearest(name, names.split(", ")).strip(), what=kind, value=shown(name), allowed=names)
+        return cls(problem, nearest(str(name), names.split(", ")).strip(), what=kind, value=shown(name), allowed=names)
 
 
 class CloudError(TidemillError):

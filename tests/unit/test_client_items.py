@@ -272,13 +272,19 @@ class Frame:
     ("items", "words"),
     [
         (Frame(), "items is a Frame. Give a DataFrame of pandas or polars"),
-        ({"uri": "a"}, "items is a dict. Give a list"),
-        (b"items.txt", "items is a bytes. Give a list"),
-        (7, "items is a int. Give a list"),
-        ([{"uri": "a"}], "items[0] is {'uri': 'a'}; an item is a string (a URI or a path) or a tidemill.Item"),
+        ({"uri": "a"}, "items is {'uri': 'a'}. Give a list"),
+        (b"items.txt", "items is b'items.txt'. Give a list"),
+        (7, "items is 7. Give a list"),
+        ([{"uri": "a"}], "items[0] is {'uri': 'a'}; an item is a text (a URI or a path), a Path or a tidemill.Item"),
     ],
 )
 def test_what_is_not_a_list_of_items_is_one_clear_error(items, words):
     with pytest.raises(CallerError) as error:
         read(items)
     assert words in str(error.value)
+
+
+def test_paths_are_items(tmp_path):
+    items = [tmp_path / "1.jpg", str(tmp_path / "2.jpg"), Item(0, "s3://raw/3.jpg", {"k": 1})]
+    (block,) = open_items(items, stores=Stores())
+    assert block.uris == [f"{tmp_path}/1.jpg", f"{tmp_path}/2.jpg", "s3://raw/3.jpg"]

@@ -60,7 +60,7 @@ def test_a_frame_of_polars():
         ),
         (pandas.DataFrame({"a": ["x"]}), "c", "the DataFrame has no column 'c'. Its columns: a"),
         (pandas.DataFrame([["x", "y"]], columns=["a", "a"]), "a", "the DataFrame has the column 'a' twice"),
-        (pandas.DataFrame({"uri": ["x", 7]}), None, "the DataFrame, row 1 is 7; an item is a string"),
+        (pandas.DataFrame({"uri": ["x", 7]}), None, "the DataFrame, row 1 is 7; an item is a text"),
         (pandas.DataFrame({"uri": ["x"], "a": [{1, 2}]}), None, "the DataFrame, row 0: its metadata cannot be written"),
         (pandas.DataFrame({"uri": []}), None, "There are no items in the DataFrame"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemill.client.deliveries import known_arrays
+from tidemill.client.given import texts
 from tidemill.client.handover import enqueue
 from tidemill.client.journal import find_spec
 from tidemill.client.site import Site
@@ -13,6 +14,8 @@ from tidemill.job import MAX_AFTER, After, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.ledger.gate import Gate, begin, begun_at, look
 from tidemill.ledger.rounds import round_of
+
+_JOBS = "a list of ids or names of jobs"
 
 
 def resolve_after(site: Site, after: Sequence[str], success: Sequence[str], name: str | None) -> list[After]:
@@ -28,6 +31,8 @@ def resolve_after(site: Site, after: Sequence[str], success: Sequence[str], name
         CallerError: There is no such job, or the new job could never begin.
     """
     found: dict[str, After] = {}
+    after = texts("after", after, _JOBS, f"Write [{after!r}].")
+    success = texts("after_success", success, _JOBS, f"Write [{success!r}].")
     if (many := len(after) + len(success)) > MAX_AFTER:
         fix = "Let a job in between wait for some of them."
         raise CallerError(f"after names {many} jobs; it must be at most {MAX_AFTER}.", fix, what="after")

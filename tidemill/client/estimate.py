@@ -24,7 +24,7 @@ from tidemill.ledger import Ledger
 from tidemill.money import MarketCost, job_cost
 from tidemill.prices import PriceOrigin
 
-Items = int | str | Path | Iterable[str | Item]
+Items = int | str | Path | Iterable[str | Path | Item]
 
 
 @dataclass(frozen=True)

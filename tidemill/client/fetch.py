@@ -17,6 +17,7 @@ from tidemill.client.downloads import Downloads, Moved, full, unwritable
 from tidemill.client.fetch_logs import fetch_logs
 from tidemill.client.fetch_state import fetch_state
 from tidemill.client.fetch_target import Fetching, FetchTarget
+from tidemill.client.given import indexes
 from tidemill.client.item_names import ItemNames, Taken, ending_of, safe_path
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
@@ -112,7 +113,7 @@ def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: Wish, on_report: OnRe
         problem = "failed is given without logs or state, and items that failed have no outputs."
         raise CallerError(problem, "Fetch their logs: --failed --logs.", what="failed")
     names = ItemNames(wish.name, lambda: items_of(ledger))
-    wanted = None if wish.items is None else _checked(wish.items, spec.items_total)
+    wanted = None if wish.items is None else set(indexes(wish.items, spec.items_total))
     if wish.failed:
         failed = {outcome.index for outcome in ledger.outcomes() if outcome.status == "failed"}
         wanted = failed if wanted is None else wanted & failed
@@ -149,13 +150,6 @@ def _fetch_outputs(outputs: _Outputs, how: Fetching, report: FetchReport) -> Non
                 report.complete += 1
     except StoreDeniedError as error:
         raise _refused(error, report) from error
-
-
-def _checked(items: Collection[int], total: int) -> set[int]:
-    for item in items:
-        if not 0 <= item < total:
-            raise CallerError.about("items", item, f"from 0 to {total - 1}", "Give indexes of the job's items.")
-    return set(items)
 
 
 def _now_and_then(look: Callable[[], None]) -> Callable[[], None]:

@@ -16,7 +16,7 @@ from tidemill.client.frames import DataFrameLike, FrameItems, is_frame
 from tidemill.client.item_folders import WILD, ItemFolder, ItemPattern, StorePrefix
 from tidemill.client.item_lists import CsvTable, JsonLines, TextLines
 from tidemill.client.item_source import Block, ItemSource, blocks, wrong_items
-from tidemill.errors import CallerError, StoreMissingError
+from tidemill.errors import CallerError, StoreMissingError, shown
 from tidemill.job import Item
 from tidemill.store import Stores
 
@@ -27,7 +27,7 @@ _SOURCES = "--items takes a list with one URI or path per line, a folder, a pref
 
 
 def open_items(
-    items: str | Path | Iterable[str | Item] | DataFrameLike,
+    items: str | Path | Iterable[str | Path | Item] | DataFrameLike,
     *,
     form: str | None = None,
     column: str | None = None,
@@ -55,14 +55,14 @@ def open_items(
     return _lines(_opened(path), f"items file {path}", name, form, column)
 
 
-def _checked(items: Any) -> Iterable[str | Item]:
+def _checked(items: Any) -> Iterable[str | Path | Item]:
     """Refuse what would yield something other than items."""
     kind = type(items).__name__
     if hasattr(items, "columns"):
         raise wrong_items(f"items is a {kind}.", "Give a DataFrame of pandas or polars, or a list of tidemill.Item.")
     if isinstance(items, (Mapping, bytes)) or not isinstance(items, Iterable):
         advice = "Give a list of URIs or tidemill.Item, or the path of a list or folder."
-        raise wrong_items(f"items is a {kind}.", advice)
+        raise wrong_items(f"items is {shown(items)}.", advice)
     return items
 
 
@@ -108,16 +108,17 @@ def _from_store(uri: str, form: str | None, column: str | None, stores: Stores) 
 
 
 class ItemList:
-    """Items given one by one: URIs, or `Item`s with metadata (their own index is not read)."""
+    """Items given one by one: URIs, paths, or `Item`s with metadata (their own index is not read)."""
 
-    def __init__(self, items: Iterable[str | Item], label: str = "items") -> None:
+    def __init__(self, items: Iterable[str | Path | Item], label: str = "items") -> None:
         self._items = items
         self.label = label
 
     def __iter__(self) -> Iterator[Block]:
         for block in blocks(cast("Iterable[str]", self._items)):
-            if any(isinstance(item, Item) for item in block.uris):
-                full = [item if isinstance(item, Item) else Item(0, item) for item in block.uris]
+            if any(isinstance(item, (Item, Path)) for item in block.uris):
+                texts = (str(item) if isinstance(item, Path) else item for item in block.uris)
+                full = [item if isinstance(item, Item) else Item(0, item) for item in texts]
                 block = Block([item.uri for item in full], block.places, [item.meta for item in full])  # noqa: PLW2901
             yield block
 

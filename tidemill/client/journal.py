@@ -48,8 +48,8 @@ def find_spec(store: Store, job: str) -> JobSpec:
     Raises:
         CallerError: It is neither, or there is no such job.
     """
-    is_id = re.fullmatch(JOB_PATTERN, job)
-    if not is_id and not re.fullmatch(NAME_PATTERN, job):
+    is_id = isinstance(job, str) and re.fullmatch(JOB_PATTERN, job)
+    if not is_id and not (isinstance(job, str) and re.fullmatch(NAME_PATTERN, job)):
         allowed = "a job's id, <name>-<8 hex digits>, or its name"
         raise CallerError.about("job", job, allowed, "Give the id that `tidemill submit` printed.")
     spec = known_spec(store, job) if is_id else next(newest_specs(store, job), None)

@@ -64,7 +64,7 @@ def new_limit(
 
 def check_usd(key: str, usd: float) -> None:
     """Refuse an amount that is not above 0, or beyond all reason."""
-    if not (math.isfinite(usd) and 0 < usd <= MAX_USD):
+    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not (math.isfinite(usd) and 0 < usd <= MAX_USD):
         raise CallerError.about(key, usd, f"in USD, above 0 and at most {MAX_USD:.0f}", "Leave it out for no limit.")
 
 

@@ -29,7 +29,7 @@ class Mapper:
     def map(
         self,
         function: Callable[..., Any] | str,
-        items: str | Path | Iterable[str | Item] | DataFrameLike,
+        items: str | Path | Iterable[str | Path | Item] | DataFrameLike,
         *,
         queue: str | None = None,
         name: str | None = None,

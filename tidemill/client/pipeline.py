@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tidemill.backends import Backend
 from tidemill.client.chained import resolve_after
 from tidemill.client.estimating import Estimator
+from tidemill.client.given import mapping, texts
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
@@ -130,7 +131,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
     def submit(
         self,
         command: Sequence[str] | None,
-        items: str | Path | Iterable[str | Item] | DataFrameLike | Sweep,
+        items: str | Path | Iterable[str | Path | Item] | DataFrameLike | Sweep,
         *,
         function: str | None = None,
         items_format: str | None = None,
@@ -177,7 +178,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
         Args:
             command: Program and arguments; `{input}`, `{output}`, `{uri}`, `{output_uri}`, `{index}` are filled in;
                 None with a `function`.
-            items: URIs (or `Item`s with metadata); or the path of a list (text, JSON lines, CSV) or of a folder; `-`
+            items: URIs, paths or `Item`s with metadata; or the path of a list (text, JSON lines, CSV) or of a folder; `-`
                 for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; a DataFrame
                 of pandas or polars; or a `Sweep`, whose names are placeholders too. For a cloud, files of a folder, and
                 paths where the command has `{input}`, are uploaded into the job store.
@@ -254,13 +255,12 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             slots=slots,
             whole_cpus=self.site.whole_cpus,
         )
-        if isinstance(command, str):
-            raise CallerError.about("command", command, "a list of words", "Split it, or give it as function=.")
         if callable(command) or callable(function):
             raise CallerError(
                 "A Python function is given by its name, because the machines import it: function='module:name', with "
                 "code='.' to send its folder. `pipeline.map` takes the function itself."
             )
+        words = texts("command", command or (), "a list of words", "Split it, or give it as function=.") or None
         if slots > 1 and self.descriptor.cloud == "gcp":
             log("slots has no effect on GCP: a machine runs as many items side by side as fit.")
         kept = with_origin(self.store, settings_of(state))
@@ -285,24 +285,24 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             fields={
                 **fields_of(items),
                 "layout": layout,
-                "metrics": dict(metrics or {}),
+                "metrics": mapping("metrics", metrics),
                 "notify": told,
-                "tags": checked_tags(tags or {}, self.descriptor.cloud, log),
+                "tags": checked_tags(mapping("tags", tags), self.descriptor.cloud, log),
                 "code_origin": checkout.origin if isinstance(checkout, Checkout) else None,
-                "command": list(command or ()) or None,
+                "command": words,
                 "function": function,
                 "attempts": attempts,
                 "timeout_seconds": timeout_of(timeout_seconds, kept),
                 "state": kept,
                 "output": output,
                 "max_parallel": max_parallel,
-                "inputs": {name: str(value) for name, value in (inputs or {}).items()},
-                "env": dict(env or {}),
+                "inputs": {name: str(value) for name, value in mapping("inputs", inputs).items()},
+                "env": mapping("env", env),
                 "keep_values": function is not None,
                 "pip_index": pip_index,
                 "wheelhouse": wheelhouse,
                 "limit": new_limit(self.site, place, max_usd, usd_per_item_hour, log),
-                "after": resolve_after(self.site, _texts("after", after), _texts("after_success", after_success), name),
+                "after": resolve_after(self.site, after, after_success, name),
             },
         )
         return self._act(self.site, submission, log)
@@ -338,9 +338,3 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             ['cpu', 'gpu']
         """
         return read_queues(self.site)
-
-
-def _texts(key: str, given: Sequence[str]) -> Sequence[str]:
-    if isinstance(given, str):
-        raise CallerError.about(key, given, "a list of ids or names of jobs", f"Write [{given!r}].")
-    return given

@@ -11,6 +11,7 @@ from typing import Any
 from tidemill.client.chained import check_gate
 from tidemill.client.chunks import arrays_of
 from tidemill.client.deliveries import known_arrays, queue_of, reconcile
+from tidemill.client.given import indexes
 from tidemill.client.handover import LOOK_SECONDS, definition_of, enqueue, write_first_round
 from tidemill.client.limit import check_left
 from tidemill.client.other_code import OtherCode
@@ -223,9 +224,7 @@ def retry_dead(site: Site, spec: JobSpec) -> Sent:
 
 def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int, list[int]]:
     index, found = ledger.index(), dict[int, list[int]]()
-    for item in sorted(set(items)):
-        if not 0 <= item < spec.items_total:
-            raise CallerError.about("items", item, f"from 0 to {spec.items_total - 1}", "Give indexes of items.")
+    for item in indexes(items, spec.items_total):
         found.setdefault(index.chunk_of(item), []).append(item)
     if not found:
         raise CallerError("items is empty.", "Give an index, or leave it out for every item that failed.", what="items")

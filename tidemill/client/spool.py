@@ -119,7 +119,9 @@ class Spool:
 
     def _refuse(self, uri: object, where: str) -> None:
         if not isinstance(uri, str):
-            raise wrong_items(f"{where} is {shown(uri)}; an item is a string (a URI or a path) or a tidemill.Item.")
+            raise wrong_items(
+                f"{where} is {shown(uri)}; an item is a text (a URI or a path), a Path or a tidemill.Item."
+            )
         if "\0" in uri or "\n" in uri:
             raise wrong_items(f"{where} is {shown(uri)}, which holds a NUL or a line break.", "Rename it.")
         if not encodable(uri):

@@ -77,7 +77,7 @@ class Submission:
 
     place: Placement
     name: str | None
-    items: str | Path | Iterable[str | Item] | DataFrameLike
+    items: str | Path | Iterable[str | Path | Item] | DataFrameLike
     items_format: str | None
     items_column: str | None
     chunk_size: int | None
