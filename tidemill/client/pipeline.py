@@ -178,8 +178,8 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
         Args:
             command: Program and arguments; `{input}`, `{output}`, `{uri}`, `{output_uri}`, `{index}` are filled in;
                 None with a `function`.
-            items: URIs, paths or `Item`s with metadata; or the path of a list (text, JSON lines, CSV) or of a folder; `-`
-                for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; a DataFrame
+            items: URIs, paths or `Item`s with metadata; or the path of a list (text, JSON lines, CSV) or of a folder;
+                `-` for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; a DataFrame
                 of pandas or polars; or a `Sweep`, whose names are placeholders too. For a cloud, files of a folder, and
                 paths where the command has `{input}`, are uploaded into the job store.
             function: `module:function` of the image (or of the shipped code), imported once and called with each item.
