@@ -179,9 +179,9 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             command: Program and arguments; `{input}`, `{output}`, `{uri}`, `{output_uri}`, `{index}` are filled in;
                 None with a `function`.
             items: URIs, paths or `Item`s with metadata; or the path of a list (text, JSON lines, CSV) or of a folder;
-                `-` for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; a DataFrame
-                of pandas or polars; or a `Sweep`, whose names are placeholders too. For a cloud, files of a folder, and
-                paths where the command has `{input}`, are uploaded into the job store.
+                `-` for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; a
+                DataFrame of pandas or polars; or a `Sweep`, whose names are placeholders too. For a cloud, files of a
+                folder, and paths where the command has `{input}`, are uploaded into the job store.
             function: `module:function` of the image (or of the shipped code), imported once and called with each item.
                 What it returns is kept (see `map`); a value that cannot be kept fails its item.
             items_format: `text`, `jsonl` or `csv`, where the list's name does not say it.
