@@ -9,6 +9,7 @@ from .common.rule import MEDIUM, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, items, look
 
 ALLOWED = ("ECS_AL2023", "ECS_AL2023_NVIDIA")
+_EKS = ("EKS_AL2023", "EKS_AL2023_NVIDIA")
 
 
 @resource_rule("Compute environments explicitly run Amazon Linux 2023.", MEDIUM, COMPUTE_ENVIRONMENT)
@@ -17,9 +18,10 @@ def violations(args: Resource) -> Violations:
     configurations = look(resources, "ec2Configurations")
     if resources is None or configurations is UNKNOWN or look(resources, "type") in ("FARGATE", "FARGATE_SPOT"):
         return
+    allowed = _EKS if look(args.props, "eksConfiguration") is not None else ALLOWED
     for said in [look(one, "imageType") for one in items(configurations)] or [None]:
-        if said is not UNKNOWN and said not in ALLOWED:
+        if said is not UNKNOWN and said not in allowed:
             yield (
                 f"ec2Configurations.imageType is {said or 'not set'}, which is or may become Amazon Linux 2. "
-                f"Set it to one of {', '.join(ALLOWED)}."
+                f"Set it to one of {', '.join(allowed)}."
             )

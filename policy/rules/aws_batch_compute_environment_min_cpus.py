@@ -5,11 +5,11 @@ Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResourc
 
 from .common.kinds import COMPUTE_ENVIRONMENT
 from .common.rule import MEDIUM, Resource, Violations, resource_rule
-from .common.values import look
+from .common.values import look, whole
 
 
 @resource_rule("Compute environments cost nothing between jobs.", MEDIUM, COMPUTE_ENVIRONMENT)
 def violations(args: Resource) -> Violations:
-    fewest = look(args.props, "computeResources", "minVcpus")
+    fewest = whole(look(args.props, "computeResources", "minVcpus"))
     if fewest:
-        yield f"minVcpus is {fewest:g}: machines would be billed while nothing is queued. Set min_vcpus to 0."
+        yield f"minVcpus is {fewest}: machines would be billed while nothing is queued. Set min_vcpus to 0."

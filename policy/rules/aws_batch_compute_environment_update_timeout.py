@@ -5,7 +5,7 @@ Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdatePolicy.h
 
 from .common.kinds import COMPUTE_ENVIRONMENT
 from .common.rule import MEDIUM, Resource, Violations, parameter, resource_rule
-from .common.values import UNKNOWN, look
+from .common.values import UNKNOWN, flag, look, whole
 
 PARAMETERS = {
     "minutes": {
@@ -23,13 +23,13 @@ PARAMETERS = {
 )
 def violations(args: Resource) -> Violations:
     policy, least = look(args.props, "updatePolicy"), parameter(args, "minutes")
-    if policy is UNKNOWN:
+    if policy is UNKNOWN or look(args.props, "type") == "UNMANAGED":
         return
-    if look(policy, "terminateJobsOnUpdate") is True:
+    if flag(look(policy, "terminateJobsOnUpdate")) is True:
         yield "updatePolicy.terminateJobsOnUpdate is true: an update ends running jobs. Set it to false."
     minutes = look(policy, "jobExecutionTimeoutMinutes")
-    if minutes is not UNKNOWN and (minutes or 30) < least:
-        shown = f"{minutes:g}" if minutes else "not set (30)"
+    if minutes is not UNKNOWN and (whole(minutes) or 30) < least:
+        shown = whole(minutes) or "not set (30)"
         yield (
             f"updatePolicy.jobExecutionTimeoutMinutes is {shown}: an update ends jobs that take longer. "
             f"Set it to {least} or more."

@@ -1,16 +1,32 @@
-"""No job runs privileged or mounts the machine's own folders: it would be root there, and in every other job of it.
+"""No job runs privileged or gets the machine's own folders or devices: it would be root there, in every other job too.
 
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ContainerProperties.html (privileged, volumes)
 """
 
 import json
+import re
 from collections.abc import Iterator
+from posixpath import normpath
 from typing import Any
 
 from tidemill.mountable import GIVEN, MOUNTABLE, given, mountable
 
 from .common.rule import CRITICAL, Resource, Violations, resource_rule
-from .common.values import UNKNOWN, items, look
+from .common.values import UNKNOWN, flag, items, look
+
+KEYS = ("containerProperties", "ecsProperties", "eksProperties", "nodeProperties")
+_HARMLESS = re.compile(r"/dev/(fuse|nvidia|neuron|infiniband).*")
+"""Devices that reach neither the machine's disks nor its memory."""
+
+
+class AnyCase(dict):
+    """An object of a job's JSON, whose keys the provider reads in any case.
+
+    Source: https://pkg.go.dev/encoding/json#Unmarshal
+    """
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key.lower())
 
 
 @resource_rule(
@@ -19,11 +35,13 @@ from .common.values import UNKNOWN, items, look
     "aws:batch/jobDefinition:JobDefinition",
 )
 def violations(args: Resource) -> Violations:
-    for key in ("containerProperties", "ecsProperties", "nodeProperties"):
+    for key in KEYS:
         for where, part in _parts(key, _parsed(look(args.props, key))):
-            if look(part, "privileged") is True:
-                yield f"{where}.privileged is true: the job is root on its machine. Remove it."
+            for path in (("privileged",), ("securityContext", "privileged")):
+                if flag(look(part, *path)) is True:
+                    yield f"{where}.{'.'.join(path)} is true: the job is root on its machine. Remove it."
             yield from _mounts(where, part)
+            yield from _devices(where, part)
 
 
 def _mounts(where: str, part: Any) -> Iterator[str]:
@@ -31,7 +49,7 @@ def _mounts(where: str, part: Any) -> Iterator[str]:
     containers = [part, *items(look(part, "containers"))]
     points = [point for container in containers for point in items(look(container, "mountPoints"))]
     for index, volume in enumerate(items(look(part, "volumes"))):
-        path = look(volume, "host", "sourcePath")
+        path = look(volume, "host", "sourcePath") or look(volume, "hostPath", "path")
         mounted = [point for point in points if look(point, "sourceVolume") == look(volume, "name")]
         read_only = all(look(point, "readOnly") is True for point in mounted)
         if isinstance(path, str) and not mountable("aws", path) and not given(path, read_only=read_only):
@@ -41,24 +59,37 @@ def _mounts(where: str, part: Any) -> Iterator[str]:
             )
 
 
+def _devices(where: str, part: Any) -> Iterator[str]:
+    for index, device in enumerate(items(look(part, "linuxParameters", "devices"))):
+        path = look(device, "hostPath")
+        if isinstance(path, str) and not _HARMLESS.fullmatch(normpath(path)):
+            yield (
+                f"{where}.linuxParameters.devices[{index}] is {path} of the machine: a job that has it may be root "
+                "there. Remove it."
+            )
+
+
 def _parsed(value: Any) -> Any:
     """Properties that may be given as JSON; the provider refuses unreadable ones."""
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return json.loads(value, object_pairs_hook=lambda pairs: AnyCase((key.lower(), one) for key, one in pairs))
     except ValueError:
         return None
 
 
 def _parts(where: str, properties: Any) -> Iterator[tuple[str, Any]]:
-    """Containers, and the tasks that hold their volumes."""
+    """Containers, and the tasks and pods that hold their volumes."""
     if properties is None or properties is UNKNOWN:
         return
     yield where, properties
-    for index, task in enumerate(items(look(properties, "taskProperties"))):
-        yield f"{where}.taskProperties[{index}]", task
-        for number, container in enumerate(items(look(task, "containers"))):
-            yield f"{where}.taskProperties[{index}].containers[{number}]", container
+    groups = [(f"taskProperties[{i}]", task) for i, task in enumerate(items(look(properties, "taskProperties")))]
+    for name, group in [*groups, ("podProperties", look(properties, "podProperties"))]:
+        yield f"{where}.{name}", group
+        for key in ("containers", "initContainers"):
+            for number, container in enumerate(items(look(group, key))):
+                yield f"{where}.{name}.{key}[{number}]", container
     for index, node in enumerate(items(look(properties, "nodeRangeProperties"))):
-        yield f"{where}.nodeRangeProperties[{index}].container", look(node, "container")
+        for key in ("container", *KEYS):
+            yield from _parts(f"{where}.nodeRangeProperties[{index}].{key}", look(node, key))

@@ -10,7 +10,7 @@ from pulumi_policy import PolicyResource
 
 from .common.kinds import COMPUTE_ENVIRONMENT, JOB_QUEUE
 from .common.rule import MEDIUM, Stack, StackViolations, stack_rule
-from .common.values import items, look
+from .common.values import items, look, whole
 
 _SPOT = ("SPOT", "FARGATE_SPOT")
 
@@ -33,8 +33,8 @@ def violations(args: Stack) -> StackViolations:
 def _first(resources: Sequence[PolicyResource], queue: PolicyResource) -> list[PolicyResource]:
     """The queue's first environment; all of them while their ARNs, and so their order, are not known."""
     orders = items(look(queue.props, "computeEnvironmentOrders"))
-    arns = [(look(one, "order"), look(one, "computeEnvironment")) for one in orders]
-    if arns and all(isinstance(order, int | float) and isinstance(arn, str) for order, arn in arns):
+    arns = [(whole(look(one, "order")), look(one, "computeEnvironment")) for one in orders]
+    if arns and all(order is not None and isinstance(arn, str) for order, arn in arns):
         first = min(arns)[1]
         return [r for r in resources if r.resource_type == COMPUTE_ENVIRONMENT and look(r.props, "arn") == first]
     sources = queue.property_dependencies.get("computeEnvironmentOrders", [])

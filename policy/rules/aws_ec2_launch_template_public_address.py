@@ -6,7 +6,7 @@ Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addre
 from .common.addresses import FORBID, public_refused
 from .common.kinds import LAUNCH_TEMPLATE
 from .common.rule import HIGH, Resource, Violations, resource_rule
-from .common.values import items, look
+from .common.values import flag, items, look
 
 
 @resource_rule(
@@ -17,6 +17,5 @@ from .common.values import items, look
 )
 def violations(args: Resource) -> Violations:
     for index, interface in enumerate(items(look(args.props, "networkInterfaces"))):
-        given = look(interface, "associatePublicIpAddress")
-        if given and str(given).lower() == "true":
+        if flag(look(interface, "associatePublicIpAddress")) is True:
             yield from public_refused(args, f"networkInterfaces[{index}].associatePublicIpAddress is true")

@@ -5,7 +5,7 @@ Source: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-public-ip.html
 
 from .common.addresses import FORBID, public_refused
 from .common.rule import HIGH, Resource, Violations, resource_rule
-from .common.values import look
+from .common.values import flag, look
 
 TYPES = ("aws:ec2/subnet:Subnet", "aws:ec2/defaultSubnet:DefaultSubnet")
 
@@ -15,5 +15,5 @@ TYPES = ("aws:ec2/subnet:Subnet", "aws:ec2/defaultSubnet:DefaultSubnet")
 )
 def violations(args: Resource) -> Violations:
     for key in ("mapPublicIpOnLaunch", "assignIpv6AddressOnCreation"):
-        if look(args.props, key) is True:
+        if flag(look(args.props, key)) is True:
             yield from public_refused(args, f"{key} is true")

@@ -4,11 +4,11 @@ Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-scanning.ht
 """
 
 from .common.rule import MEDIUM, Resource, Violations, resource_rule
-from .common.values import UNKNOWN, look
+from .common.values import UNKNOWN, flag, look
 
 
 @resource_rule("Images are scanned when they are pushed.", MEDIUM, "aws:ecr/repository:Repository")
 def violations(args: Resource) -> Violations:
-    scanned = look(args.props, "imageScanningConfiguration", "scanOnPush")
+    scanned = flag(look(args.props, "imageScanningConfiguration", "scanOnPush"))
     if scanned is not UNKNOWN and scanned is not True:
         yield "imageScanningConfiguration.scanOnPush is off: vulnerable images go unnoticed. Set it to true."

@@ -9,18 +9,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from .common.companions import companions
-from .common.documents import UnreadableDocumentError, parse, statements
+from .common.documents import UnreadableDocumentError, admits_everybody, denies_plain, parse, statements
 from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
-from .common.values import UNKNOWN, items, look
+from .common.values import UNKNOWN, flag, look
 
 FILE_SYSTEM = "aws:efs/fileSystem:FileSystem"
 POLICY = "aws:efs/fileSystemPolicy:FileSystemPolicy"
+CLIENT = tuple(f"elasticfilesystem:client{action}" for action in ("mount", "rootaccess", "write"))
 
 
 @stack_rule("Every file system is encrypted, requires TLS and admits no anonymous client.", CRITICAL, FILE_SYSTEM)
 def violations(args: Stack) -> StackViolations:
     for system in (r for r in args.resources if r.resource_type == FILE_SYSTEM):
-        encrypted = look(system.props, "encrypted")
+        encrypted = flag(look(system.props, "encrypted"))
         if encrypted is not UNKNOWN and encrypted is not True:
             yield "its files are not encrypted. Set encrypted to true; only a new file system can be.", system.urn
         policies = companions(args.resources, POLICY, "fileSystemId", system, ("id",))
@@ -39,24 +40,8 @@ def _opened(policy: Any) -> Iterator[str]:
         return
     if document is UNKNOWN:
         return
-    found = list(statements(document))
-    if not any(map(_requires_tls, found)):
+    found = statements(document)
+    if not any(denies_plain(each, *CLIENT) for each in found):
         yield 'clients may come without TLS. Deny "*" to everybody where aws:SecureTransport is "false".'
-    if any(look(each, "Effect") == "Allow" and _everybody(each) for each in found):
+    if any(map(admits_everybody, found)):
         yield "its policy admits everybody. Name the role that mounts it."
-
-
-def _requires_tls(statement: Any) -> bool:
-    condition = look(statement, "Condition") or {}
-    plain = str(look(condition, "Bool", "aws:SecureTransport")).lower() == "false" and len(condition) == 1
-    return (
-        look(statement, "Effect") == "Deny"
-        and plain
-        and _everybody(statement)
-        and "*" in items(look(statement, "Action"))
-    )
-
-
-def _everybody(statement: Any) -> bool:
-    principal = look(statement, "Principal")
-    return principal == "*" or "*" in items(look(principal, "AWS"))

@@ -4,6 +4,7 @@ A condition counts as a limit: use `aws:ResourceTag` where an action cannot name
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/best-practices.html#grant-least-privilege
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,9 @@ READS = (
     "query", "scan", "search", "select", "simulate", "startquery", "stopquery", "test", "validate", "view",
 )  # fmt: skip
 """Prefixes of actions that change nothing."""
+
+_EVERYTHING = re.compile(r"[*?]+|arn:([^:]*:){0,2}[*?]+|arn:([^:]*:){3}[*?]*:[*?:/]+")
+"""Resources that are everything, or everything in a service, whatever the account."""
 
 
 @resource_rule("No policy allows every action of a service, or writes to every resource.", HIGH, *TYPES)
@@ -35,11 +39,14 @@ def _of_statement(statement: Any) -> Iterator[str]:
     whole = [action for action in actions if action == "*" or action.endswith(":*")]
     if whole:
         yield f"{', '.join(whole)} is every action, including writes. List the actions."
-    if "*" in items(look(statement, "Resource")) and not look(statement, "Condition"):
+    on = [resource for resource in items(look(statement, "Resource")) if isinstance(resource, str)]
+    wide = [f"Resource {resource}" for resource in on if _EVERYTHING.fullmatch(resource)]
+    wide += ["NotResource"] if look(statement, "NotResource") is not None else []
+    if wide and not look(statement, "Condition"):
         writing = [action for action in actions if action not in whole and not _reads(action)]
         if writing:
             yield (
-                f"{', '.join(writing)} on Resource *: it could change others' resources. Name the resources, or "
+                f"{', '.join(writing)} on {wide[0]}: it could change others' resources. Name the resources, or "
                 "add a condition on their tags."
             )
     if look(statement, "NotAction") is not None:

@@ -9,12 +9,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .common.documents import UnreadableDocumentError, parse, statements
+from .common.documents import UnreadableDocumentError, conditions, parse, statements
 from .common.kinds import ROLE
 from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import items, look
 
 _GITHUB = "token.actions.githubusercontent.com"
+_OPERATORS = {
+    f"{quantifier}String{test}"
+    for quantifier in ("", "ForAnyValue:")
+    for test in ("Equals", "EqualsIgnoreCase", "Like")
+}
 _BOUND = re.compile(r"repo:[^*?:/]+/[^*?:/]+:(pull_request|environment:[^*?:]+|ref:refs/[^*?:]+)")
 
 
@@ -33,11 +38,13 @@ def violations(args: Resource) -> Violations:
 
 
 def _of_issuer(issuer: str, statement: Any) -> Iterator[str]:
-    subjects, audiences = _demanded(statement, f"{issuer}:sub"), _demanded(statement, f"{issuer}:aud")
-    if not audiences:
+    audiences = _demanded(statement, f"{issuer}:aud")
+    if not any(_is_bound("", audience) for values in audiences for audience in values):
         yield f"the trust in {issuer} has no condition on {issuer}:aud. Demand the audience sts.amazonaws.com."
-    loose = [subject for subject in subjects if not _is_bound(issuer, subject)]
-    if not subjects or loose:
+    # All conditions must hold, so one that binds is enough.
+    found = [[s for s in values if not _is_bound(issuer, s)] for values in _demanded(statement, f"{issuer}:sub")]
+    if all(found):
+        loose = [subject for values in found for subject in values]
         yield (
             f"the trust in {issuer} admits {', '.join(loose) or 'every subject'}. Demand {issuer}:sub "
             "repo:<owner>/<repository>:environment:<environment>, without wildcards."
@@ -48,7 +55,9 @@ def _is_bound(issuer: str, subject: str) -> bool:
     return bool(_BOUND.fullmatch(subject)) if issuer == _GITHUB else not set(subject) & set("*?")
 
 
-def _demanded(statement: Any, key: str) -> list[str]:
-    """The values that a condition requires of a key of the token."""
-    conditions = [look(statement, "Condition", operator, key) for operator in ("StringEquals", "StringLike")]
-    return [value for condition in conditions for value in items(condition) if isinstance(value, str)]
+def _demanded(statement: Any, key: str) -> list[list[str]]:
+    """The values that each condition requires of a key of the token."""
+    found = [
+        values for operator, name, values in conditions(statement) if name == key.lower() and operator in _OPERATORS
+    ]
+    return [[value for value in values if isinstance(value, str)] for values in found if values]

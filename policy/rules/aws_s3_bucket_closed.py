@@ -1,6 +1,7 @@
 """Every bucket is closed to the public, encrypted, and refuses plain HTTP.
 
-Since version 4 of the provider these are separate resources, so the rule looks at the whole stack.
+These are separate resources or, as before version 4 of the provider, parts of the bucket: the rule looks at the whole
+stack.
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html
 """
 
@@ -10,11 +11,12 @@ from typing import Any
 from pulumi_policy import PolicyResource
 
 from .common.companions import companions
-from .common.documents import UnreadableDocumentError, parse, statements
+from .common.documents import UnreadableDocumentError, denies_plain, parse, statements
 from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
-from .common.values import UNKNOWN, items, look
+from .common.values import UNKNOWN, flag, items, look
 
 BUCKETS = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")
+ACCOUNT_BLOCK = "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock"
 PUBLIC_ACCESS_BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
 ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
 BUCKET_POLICY = "aws:s3/bucketPolicy:BucketPolicy"
@@ -36,33 +38,38 @@ def _of(resources: Sequence[PolicyResource], kind: str, bucket: PolicyResource) 
 
 
 def _public_access(resources: Sequence[PolicyResource], bucket: PolicyResource) -> Iterator[str]:
+    if any(r.resource_type == ACCOUNT_BLOCK and not _off(r) for r in resources):
+        return  # S3 applies the stricter one of the account and the bucket
     blocks = _of(resources, PUBLIC_ACCESS_BLOCK, bucket)
     if not blocks:
         yield "the bucket has no BucketPublicAccessBlock. Add one with all four flags true."
-    for block in blocks:
-        open_flags = [f for f in FLAGS if (flag := look(block.props, f)) is not UNKNOWN and flag is not True]
-        if open_flags:
-            yield f"its BucketPublicAccessBlock leaves {', '.join(open_flags)} off. Set all four flags to true."
+    for off in filter(None, map(_off, blocks)):
+        yield f"its BucketPublicAccessBlock leaves {', '.join(off)} off. Set all four flags to true."
+
+
+def _off(block: PolicyResource) -> list[str]:
+    return [f for f in FLAGS if (said := flag(look(block.props, f))) is not UNKNOWN and said is not True]
 
 
 def _encryption(resources: Sequence[PolicyResource], bucket: PolicyResource) -> Iterator[str]:
-    configurations = _of(resources, ENCRYPTION, bucket)
+    separate = [look(one.props, "rules") for one in _of(resources, ENCRYPTION, bucket)]
+    inline = items(look(bucket.props, "serverSideEncryptionConfiguration"))
+    configurations = [*separate, *(look(one, "rule") for one in inline)]
     if not configurations:
         yield (
             "the bucket has no BucketServerSideEncryptionConfiguration. Add one with AES256, or aws:kms and a key of "
             "yours."
         )
-    for configuration in configurations:
-        if look(configuration.props, "rules") is UNKNOWN:
+    for rules in configurations:
+        if rules is UNKNOWN:
             continue
-        rules = items(look(configuration.props, "rules"))
-        algorithms = [look(r, "applyServerSideEncryptionByDefault", "sseAlgorithm") for r in rules]
+        algorithms = [look(r, "applyServerSideEncryptionByDefault", "sseAlgorithm") for r in items(rules)]
         if not any(a is UNKNOWN or a in ALGORITHMS for a in algorithms):
             yield f"its encryption names no algorithm. Set sse_algorithm to one of {', '.join(ALGORITHMS)}."
 
 
 def _transport(resources: Sequence[PolicyResource], bucket: PolicyResource) -> Iterator[str]:
-    policies = _of(resources, BUCKET_POLICY, bucket)
+    policies = [bucket, *_of(resources, BUCKET_POLICY, bucket)]
     fix = 'Deny "s3:*" to everybody on the bucket and its objects where aws:SecureTransport is "false".'
     try:
         documents = [parse(look(policy.props, "policy")) for policy in policies]
@@ -74,16 +81,7 @@ def _transport(resources: Sequence[PolicyResource], bucket: PolicyResource) -> I
 
 
 def _refuses_http(document: Any) -> bool:
-    resources: list[str] = []
-    for statement in statements(document):
-        principal = look(statement, "Principal")
-        everybody = principal == "*" or "*" in items(look(principal, "AWS"))
-        condition = look(statement, "Condition") or {}
-        plain_http = str(look(condition, "Bool", "aws:SecureTransport")).lower() == "false" and len(condition) == 1
-        every_action = any(action in ("*", "s3:*") for action in items(look(statement, "Action")))
-        if look(statement, "Effect") == "Deny" and everybody and plain_http and every_action:
-            resources += items(look(statement, "Resource"))
-    if "*" in resources:
-        return True
-    objects = any(r.endswith("/*") for r in resources)
-    return objects and any("/" not in r for r in resources)
+    denials = [statement for statement in statements(document) if denies_plain(statement, "s3:*")]
+    named = [r for statement in denials for r in items(look(statement, "Resource")) if isinstance(r, str)]
+    objects = any(r.endswith("*") for r in named)
+    return objects and any("/" not in r for r in named)

@@ -1,6 +1,7 @@
 """What holds data is protected: buckets, file systems, topics and subscriptions, images, log buckets, keys.
 
-An image repository that deletes whatever is old, tagged or not, is a cache and holds nothing to keep.
+An image repository that deletes whatever is old, tagged or not, is a cache and holds nothing to keep. So is one that
+only passes on the images of others.
 Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
 """
 
@@ -32,5 +33,7 @@ def violations(args: Resource) -> Violations:
 
 
 def is_cache(args: Resource) -> bool:
+    if look(args.props, "mode") in ("REMOTE_REPOSITORY", "VIRTUAL_REPOSITORY"):
+        return True
     policies = items(look(args.props, "cleanupPolicies"))
     return any(look(p, "action") == "DELETE" and look(p, "condition", "tagState") == "ANY" for p in policies)

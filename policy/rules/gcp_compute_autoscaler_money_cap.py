@@ -2,7 +2,7 @@
 
 from .common.caps import USD, over_usd
 from .common.fleets import fleets
-from .common.kinds import AUTOSCALERS
+from .common.kinds import AUTOSCALERS, GROUPS
 from .common.rule import HIGH, Stack, StackViolations, parameter, stack_rule
 from .common.settings import settings
 
@@ -11,6 +11,7 @@ from .common.settings import settings
     "The hourly cost of a stack is capped; a price that is not known counts as the dearest known one.",
     HIGH,
     *AUTOSCALERS,
+    *GROUPS,
     parameters=USD,
 )
 def violations(args: Stack) -> StackViolations:

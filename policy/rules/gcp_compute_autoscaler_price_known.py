@@ -2,11 +2,11 @@
 
 from .common.caps import unpriced
 from .common.fleets import fleets
-from .common.kinds import AUTOSCALERS
+from .common.kinds import AUTOSCALERS, GROUPS
 from .common.rule import ADVISORY, LOW, Stack, StackViolations, stack_rule
 from .common.settings import settings
 
 
-@stack_rule("The price of every machine type is known.", LOW, *AUTOSCALERS, level=ADVISORY)
+@stack_rule("The price of every machine type is known.", LOW, *AUTOSCALERS, *GROUPS, level=ADVISORY)
 def violations(args: Stack) -> StackViolations:
     yield from unpriced("gcp", settings().region("gcp"), list(fleets(args.resources)))

@@ -3,10 +3,10 @@
 Source: https://cloud.google.com/compute/docs/autoscaler (minNumReplicas)
 """
 
-from .common.caps import whole
-from .common.kinds import AUTOSCALERS
+from .common.fleets import sizes
+from .common.kinds import AUTOSCALERS, GROUPS
 from .common.rule import MEDIUM, Stack, StackViolations, parameter, stack_rule
-from .common.values import look
+from .common.values import whole
 
 _WARM = {
     "maxMachines": {
@@ -18,10 +18,9 @@ _WARM = {
 }
 
 
-@stack_rule("Machines that stay without work are capped.", MEDIUM, *AUTOSCALERS, parameters=_WARM)
+@stack_rule("Machines that stay without work are capped.", MEDIUM, *AUTOSCALERS, *GROUPS, parameters=_WARM)
 def violations(args: Stack) -> StackViolations:
-    scalers = [resource for resource in args.resources if resource.resource_type in AUTOSCALERS]
-    warm = {one.urn: whole(look(one.props, "autoscalingPolicy", "minReplicas")) or 0 for one in scalers}
+    warm = {sizing.urn: whole(fewest) or 0 for sizing, _, fewest, _ in sizes(args.resources)}
     total, most = sum(warm.values()), parameter(args, "maxMachines")
     if total > most:
         urn = max(warm, key=lambda key: warm[key])

@@ -6,7 +6,7 @@ Source: https://cloud.google.com/firewall/docs/firewalls#sources
 
 from .common.addresses import is_outside
 from .common.rule import CRITICAL, Resource, Violations, resource_rule
-from .common.values import UNKNOWN, items, look
+from .common.values import UNKNOWN, flag, items, look
 
 _SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
 
@@ -15,10 +15,12 @@ _SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
 def violations(args: Resource) -> Violations:
     if look(args.props, "direction") == "EGRESS" or not items(look(args.props, "allows")):
         return
-    sources = [look(args.props, key) for key in _SOURCES]
-    if any(source is UNKNOWN for source in sources):
+    if flag(look(args.props, "disabled")) is True:
         return
-    blocks = items(sources[0]) if any(sources) else ["0.0.0.0/0"]
+    # A range admits by itself, whatever the tags and accounts are.
+    sources = [look(args.props, key) for key in _SOURCES]
+    silent = not any(source or source is UNKNOWN for source in sources)
+    blocks = ["0.0.0.0/0"] if silent else items(sources[0])
     for block in filter(is_outside, blocks):
         yield (
             f"{block} may come in: machines would be reachable from outside. Remove the rule, or name a private range, "

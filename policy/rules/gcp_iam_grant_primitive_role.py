@@ -4,14 +4,16 @@ Source: https://cloud.google.com/iam/docs/roles-overview#basic
 """
 
 from .common.kinds import GRANTS
-from .common.members import members, role
+from .common.members import grants_of
 from .common.rule import CRITICAL, Resource, Violations, resource_rule
 
-PRIMITIVE = ("roles/owner", "roles/editor", "roles/viewer")
+PRIMITIVE = tuple(f"roles/{name}" for name in ("owner", "editor", "viewer", "admin", "writer", "reader"))
 
 
 @resource_rule("No primitive role is granted.", CRITICAL, *GRANTS)
 def violations(args: Resource) -> Violations:
-    if role(args) in PRIMITIVE:
-        whom = ", ".join(members(args)) or "a member"
-        yield f"{whom} would get {role(args)}, which reaches the whole project. Grant a predefined or custom role."
+    for grant in grants_of(args):
+        if grant.role not in PRIMITIVE:
+            continue
+        whom = ", ".join(grant.members) or "a member"
+        yield f"{whom} would get {grant.role}, which reaches the whole project. Grant a predefined or custom role."

@@ -4,21 +4,26 @@ A submitter is any member that may publish to a topic.
 Source: https://cloud.google.com/iam/docs/service-account-permissions
 """
 
-from pulumi_policy import PolicyResource
+from typing import Any
 
 from .common.kinds import GRANTS
-from .common.members import grants, members, permissions, role
+from .common.members import grants, permissions
 from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
 
-PUBLISHER = "roles/pubsub.publisher"
+PUBLISHERS = ("roles/pubsub.publisher", "roles/pubsub.editor", "roles/pubsub.admin")
+PUBLISH = "pubsub.topics.publish"
 ACTING = (
+    "roles/editor",
+    "roles/iam.securityAdmin",
     "roles/iam.serviceAccountAdmin",
     "roles/iam.serviceAccountKeyAdmin",
     "roles/iam.serviceAccountTokenCreator",
     "roles/iam.serviceAccountUser",
     "roles/iam.workloadIdentityUser",
+    "roles/owner",
+    "roles/resourcemanager.projectIamAdmin",
 )
-"""The administrator of accounts may grant the others."""
+"""An administrator may grant the others."""
 PERMISSIONS = (
     "iam.serviceAccounts.actAs",
     "iam.serviceAccounts.getAccessToken",
@@ -33,20 +38,20 @@ _AGENT = "gcp-sa-"
 
 @stack_rule("Submitters may not act as a service account.", CRITICAL, *GRANTS)
 def violations(args: Stack) -> StackViolations:
-    every = grants(args.resources)
-    submitters = {m for g in every if role(g) == PUBLISHER for m in members(g) if _AGENT not in m}
-    for grant in every:
-        acting = [role(grant)] if role(grant) in ACTING else _permissions(args, grant)
-        both = sorted(submitters.intersection(members(grant)))
+    held = [(grant, [grant.role, *permissions(args.resources, grant)]) for grant in grants(args.resources)]
+    submitters = {m for g, may in held if _publishes(may) for m in g.members if _AGENT not in m}
+    for grant, may in held:
+        acting = [each for each in may if each in ACTING or each in PERMISSIONS]
+        both = sorted(submitters.intersection(grant.members))
         if acting and both:
             yield (
                 (
                     f"{', '.join(both)} may publish work and would get {', '.join(acting)}: it could act as the "
                     "machines' account. Grant that to a member who does not submit."
                 ),
-                grant.urn,
+                grant.resource.urn,
             )
 
 
-def _permissions(args: Stack, grant: PolicyResource) -> list[str]:
-    return [p for p in permissions(args.resources, grant) if p in PERMISSIONS]
+def _publishes(may: list[Any]) -> bool:
+    return PUBLISH in may or any(publisher in may for publisher in PUBLISHERS)

@@ -5,7 +5,7 @@ Source: https://cloud.google.com/compute/docs/access/iam
 """
 
 from .common.kinds import GRANTS, TEMPLATES
-from .common.members import grants, is_granted_to, permissions, role
+from .common.members import grants, is_granted_to, permissions
 from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
 from .common.values import look
 
@@ -25,14 +25,14 @@ def violations(args: Stack) -> StackViolations:
         known = isinstance(email, str)
         owner = next((a for a in accounts if (known and look(a.props, "email") == email) or a in sources), None)
         for grant in (g for g in grants(resources) if is_granted_to(g, owner, email)):
-            named = role(grant)
+            urn = grant.resource.urn
             held = [p for p in permissions(resources, grant) if p.startswith("compute.")]
-            if grant.urn not in seen and (held or str(named).startswith("roles/compute.")):
-                seen.add(grant.urn)
+            if urn not in seen and (held or str(grant.role).startswith("roles/compute.")):
+                seen.add(urn)
                 yield (
                     (
-                        f"the account of {template.name}'s machines would hold {', '.join(held) or named}: user code "
-                        "could start and remove machines. Give it to an account that no machine runs as."
+                        f"the account of {template.name}'s machines would hold {', '.join(held) or grant.role}: user "
+                        "code could start and remove machines. Give it to an account that no machine runs as."
                     ),
-                    grant.urn,
+                    urn,
                 )

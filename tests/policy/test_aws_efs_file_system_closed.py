@@ -30,7 +30,24 @@ def judged(stack, document, **changes):
     return [message for message, _ in found]
 
 
-@pytest.mark.parametrize("document", [policy(JOBS, TLS), policy(JOBS, TLS | {"Principal": "*"}), UNKNOWN])
+ORGANIZATION = {"Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-1"}}}
+CLIENT = [f"elasticfilesystem:{action}" for action in ("ClientMount", "ClientWrite", "ClientRootAccess")]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        policy(JOBS, TLS),
+        policy(JOBS, TLS | {"Principal": "*"}),
+        policy(
+            JOBS, TLS | {"Action": "elasticfilesystem:*", "Condition": {"Bool": {"aws:SecureTransport": ["false"]}}}
+        ),
+        policy(JOBS, TLS | {"Action": CLIENT}),
+        policy(JOBS | {"Principal": {"AWS": "*"}} | ORGANIZATION, TLS),
+        {"Statement": [JOBS, TLS]},
+        UNKNOWN,
+    ],
+)
 def test_a_closed_file_system_passes(stack, document):
     assert judged(stack, document) == []
 
@@ -45,6 +62,17 @@ def test_a_closed_file_system_passes(stack, document):
         (policy(JOBS, TLS | {"Principal": {"AWS": "arn:job"}}), {}, "without TLS"),
         (policy(JOBS, TLS | {"Action": "elasticfilesystem:ClientWrite"}), {}, "without TLS"),
         (policy(JOBS | {"Principal": {"AWS": "*"}}, TLS), {}, "admits everybody"),
+        (policy({"Effect": "Allow", "NotPrincipal": {"AWS": "arn:x"}, "Action": "*"}, TLS), {}, "admits everybody"),
+        (
+            policy(
+                JOBS
+                | {"Principal": "*"}
+                | {"Condition": {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}}},
+                TLS,
+            ),
+            {},
+            "admits everybody",
+        ),
         ("[1", {}, "Name the role"),
     ],
 )

@@ -120,6 +120,35 @@ def test_a_role_with_a_wide_policy_of_aws_fails(stack, name):
     assert urn == role.urn
 
 
+@pytest.mark.parametrize(
+    ("kind", "props"),
+    [
+        ("aws:iam/policyAttachment:PolicyAttachment", {"roles": ["submitter-1", "x"], "policyArn": "{}"}),
+        (
+            "aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive",
+            {"roleName": "submitter-1", "policyArns": ["{}"]},
+        ),
+        ("aws:iam/role:Role", {"name": "submitter-1", "managedPolicyArns": ["{}"]}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("arn", "named"),
+    [
+        ("arn:aws:iam::aws:policy/AdministratorAccess", "AdministratorAccess is attached"),
+        ("arn:aws:iam::aws:policy/IAMFullAccess", "iam:PassRole"),
+        ("arn:aws:iam::1:policy/pass", "iam:PassRole"),
+    ],
+)
+def test_every_way_to_attach_a_managed_policy_counts(stack, kind, props, arn, named):
+    if kind != "aws:iam/role:Role":
+        stack.add("aws:iam/role:Role", "submitter", {"name": "submitter-1"})
+    stack.add(kind, "attached", json.loads(json.dumps(props).replace("{}", arn)))
+    stack.add("aws:iam/policy:Policy", "pass", {"arn": "arn:aws:iam::1:policy/pass", "policy": document(PASS)})
+    stack.add("aws:iam/rolePolicy:RolePolicy", "submit", {"role": "submitter-1", "policy": document(SUBMIT)})
+    ((message, _),) = aws_iam_role_submitter.violations(stack.args())
+    assert named in message
+
+
 def test_a_role_of_a_first_preview_is_joined_by_its_dependencies(stack, unknown):
     role = stack.add("aws:iam/role:Role", "submitter", {"name": unknown})
     submit = stack.add("aws:iam/policy:Policy", "submit", {"arn": unknown, "policy": document(SUBMIT)})

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from policy.rules.aws_s3_bucket_closed import (
+    ACCOUNT_BLOCK,
     BUCKET_POLICY,
     BUCKETS,
     ENCRYPTION,
@@ -52,6 +53,10 @@ def build(stack, block=CLOSED, rules=None, policy=None, kind=BUCKETS[0]):
         {"kind": BUCKETS[1]},
         {"policy": tls_only(Principal={"AWS": "*"}, Action=["s3:*"], Resource="*")},
         {"policy": tls_only(Condition={"Bool": {"aws:SecureTransport": False}})},
+        {"policy": tls_only(Condition={"BoolIfExists": {"aws:securetransport": ["false"]}}, Action="S3:*")},
+        {"policy": tls_only(Resource=f"{ARN}*")},
+        {"policy": json.loads(tls_only(Principal={"AWS": ["*"]}))},
+        {"block": dict.fromkeys(FLAGS, "true")},
     ],
 )
 def test_a_closed_bucket_passes(stack, companions):
@@ -88,6 +93,21 @@ def test_a_bucket_that_is_open_somewhere_fails(stack, companions, named):
     ((message, urn),) = violations(stack.args())
     assert named in message
     assert urn == bucket.urn
+
+
+def test_a_bucket_may_hold_its_encryption_and_policy_itself(stack):
+    inline = {"rule": encrypted()[0]}
+    parts = {"bucket": "store-1", "serverSideEncryptionConfiguration": inline, "policy": tls_only()}
+    stack.add(BUCKETS[0], "store", parts)
+    stack.add(PUBLIC_ACCESS_BLOCK, "store", {"bucket": "store-1"} | CLOSED)
+    assert list(violations(stack.args())) == []
+
+
+@pytest.mark.parametrize(("flags", "open_ones"), [(CLOSED, 0), (CLOSED | {"blockPublicAcls": False}, 1)])
+def test_the_block_of_the_account_closes_every_bucket_if_it_is_complete(stack, flags, open_ones):
+    build(stack, block=False)
+    stack.add(ACCOUNT_BLOCK, "account", flags)
+    assert len(list(violations(stack.args()))) == open_ones
 
 
 def test_a_bare_bucket_fails_in_all_three_ways(stack):

@@ -25,7 +25,7 @@ def is_outside(block: Any) -> bool:
         network = ipaddress.ip_network(str(block), strict=False)
     except ValueError:
         return False
-    return not network.is_private or network.prefixlen == 0
+    return network.is_global or network.prefixlen == 0
 
 
 def public_refused(args: ResourceValidationArgs | StackValidationArgs, where: str) -> Iterator[str]:

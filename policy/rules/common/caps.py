@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidemill.capacity import UsdRange
@@ -186,8 +186,3 @@ def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterato
             ),
             min(fleet.urn for fleet in fleets),
         )
-
-
-def whole(value: Any) -> int | None:
-    """A number that is known, as a whole one."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pulumi_policy import PolicyResource
 
-from .values import look
+from .values import UNKNOWN, items, look
 
 
 def companions(
@@ -21,14 +21,20 @@ def companions(
     def speaks(resource: PolicyResource) -> bool:
         if owner in resource.property_dependencies.get(key, []):
             return True
-        named = look(resource.props, key)
-        return isinstance(named, str) and named in names
+        return not names.isdisjoint(named for named in items(look(resource.props, key)) if isinstance(named, str))
 
     return [r for r in resources if r.resource_type == kind and speaks(r)]
 
 
-def machines_without(resources: Sequence[PolicyResource], machines: Sequence[str], kind: str) -> Iterator[str]:
-    """Yield the URN to name when a stack has resources of the types that start machines, and none of `kind`."""
+def machines_without(
+    resources: Sequence[PolicyResource], machines: Sequence[str], kind: str, *recipients: tuple[str, ...]
+) -> Iterator[str]:
+    """Yield the URN to name when a stack has resources of the types that start machines, and none of `kind` that tells.
+
+    Args:
+        recipients: Paths in the properties of `kind`; one that holds something, known or not, tells people.
+    """
     found = [r.urn for r in resources if r.resource_type in machines]
-    if found and not any(r.resource_type == kind for r in resources):
+    told = [look(r.props, *path) for r in resources if r.resource_type == kind for path in recipients]
+    if found and not any(one or one is UNKNOWN for one in told):
         yield min(found)

@@ -1,12 +1,24 @@
 """Reads IAM policy documents: what a document allows, on any resource."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from .values import UNKNOWN, items, look
 
+_WHO = (
+    "aws:federatedprovider", "aws:principalaccount", "aws:principalarn", "aws:principalorg", "aws:principalservicename",
+    "aws:sourceaccount", "aws:sourcearn", "aws:sourceip", "aws:sourceorg", "aws:sourcevpc", "aws:userid",
+    "sts:externalid",
+)  # fmt: skip
+"""Beginnings of the keys that say who calls, or from which network, in lower case. Tags and names of a caller are not
+among them: the caller's own account chooses those.
+Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"""
+_POSITIVE = re.compile(r"(?!.*IfExists)(ForAnyValue:)?(String(Equals|Like)|Arn(Equals|Like)|IpAddress)")
+_ANYONE = re.compile(r"[*?]*|arn:([^:]*:){0,2}[*?]+|arn:([^:]*:){3}[*?]+(:.*)?|0\.0\.0\.0/0|::/0")
+"""Values that every caller meets, or one from any account."""
 SUBMIT = "batch:SubmitJob"
 FORBIDDEN = ("batch:RegisterJobDefinition", "iam:PassRole")
 """With these, a submitter can mount the host's root in a job of their own and be root on the machines."""
@@ -36,6 +48,56 @@ def parse(document: Any) -> Any:
 def statements(document: Any) -> list[Any]:
     """List a document's statements; empty for an absent or unknown document."""
     return items(look(document, "Statement"))
+
+
+def conditions(statement: Any) -> list[tuple[str, str, list[Any]]]:
+    """List a statement's conditions: operator, key in lower case, because IAM ignores its case, and values."""
+    found = look(statement, "Condition")
+    return [
+        (operator, key.lower(), items(look(found, operator, key)))
+        for operator in found or ()
+        for key in look(found, operator) or ()
+    ]
+
+
+def is_everybody(principal: Any) -> bool:
+    """Whether a principal names everybody, perhaps by a wildcard in a name."""
+    if not isinstance(principal, Mapping):
+        return principal == "*"
+    return any("*" in name for kind in principal for name in items(look(principal, kind)) if isinstance(name, str))
+
+
+def admits_everybody(statement: Any) -> bool:
+    """Whether a statement allows something to everybody: `aws:SecureTransport` and the like limit only how, not who."""
+    if look(statement, "Effect") != "Allow" or look(statement, "Condition") is UNKNOWN:
+        return False
+    everybody = is_everybody(look(statement, "Principal")) or look(statement, "NotPrincipal") is not None
+    return everybody and not any(
+        _POSITIVE.match(operator) and key.startswith(_WHO) and not any(_is_open(value) for value in values)
+        for operator, key, values in conditions(statement)
+    )
+
+
+def _is_open(value: Any) -> bool:
+    return isinstance(value, str) and bool(_ANYONE.fullmatch(value))
+
+
+def denies_plain(statement: Any, *actions: str) -> bool:
+    """Whether a statement denies everybody all of a service's actions without TLS.
+
+    Args:
+        actions: Those that are enough together, in lower case, unless the statement denies `*` or the whole service.
+    """
+    tests = [
+        (operator, key, [str(value).lower() for value in values]) for operator, key, values in conditions(statement)
+    ]
+    denied = {action.lower() for action in items(look(statement, "Action")) if isinstance(action, str)}
+    return (
+        look(statement, "Effect") == "Deny"
+        and is_everybody(look(statement, "Principal"))
+        and tests in [[(operator, "aws:securetransport", ["false"])] for operator in ("Bool", "BoolIfExists")]
+        and (not denied.isdisjoint(("*", f"{actions[0].partition(':')[0]}:*")) or denied.issuperset(actions))
+    )
 
 
 def _names(statement: Any, action: str) -> bool:

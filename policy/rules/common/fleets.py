@@ -1,13 +1,13 @@
-"""Compute Engine instance groups as fleets: autoscaler, group and template together."""
+"""Compute Engine instance groups as fleets: autoscaler, if there is one, group and template together."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pulumi_policy import PolicyResource
 
-from .caps import Fleet, gce_cpus, whole
+from .caps import Fleet, gce_cpus
 from .kinds import AUTOSCALERS, GROUPS, TEMPLATES
-from .values import items, look
+from .values import flag, items, look, whole
 
 
 def named_by(
@@ -17,7 +17,8 @@ def named_by(
     candidates = [r for r in resources if r.resource_type in kinds]
     if isinstance(value, str):
         for resource in candidates:
-            if value in {look(resource.props, k) for k in ("id", "selfLink", "selfLinkUnique", "name")} - {None}:
+            names = {look(resource.props, k) for k in ("id", "selfLink", "selfLinkUnique", "name")}
+            if not names.isdisjoint((value, value.rpartition("/")[2])):
                 return resource
     sources = [r for r in owner.property_dependencies.get(key, []) if r.resource_type in kinds]
     return sources[0] if sources else None
@@ -36,7 +37,7 @@ def template_of(resources: Sequence[PolicyResource], group: PolicyResource) -> P
 
 def is_spot(template: PolicyResource) -> bool | None:
     """Whether a template's machines are Spot; None if unknown."""
-    model, preemptible = (look(template.props, "scheduling", key) for key in ("provisioningModel", "preemptible"))
+    model, preemptible = (flag(look(template.props, "scheduling", key)) for key in ("provisioningModel", "preemptible"))
     if isinstance(model, str):
         return model == "SPOT"
     return preemptible is True if model is None and preemptible in (None, True, False) else None
@@ -50,19 +51,30 @@ def types_of(group: PolicyResource, template: PolicyResource | None) -> tuple[st
     return tuple(kind for kind in named if isinstance(kind, str))
 
 
-def fleets(resources: Sequence[PolicyResource]) -> Iterator[Fleet]:
-    """Every autoscaled group of a stack whose size is known; the URN is the autoscaler's."""
+def sizes(resources: Sequence[PolicyResource]) -> Iterator[tuple[PolicyResource, PolicyResource | None, Any, Any]]:
+    """What sizes a group, the group, and its fewest and most machines: an autoscaler, or the group itself."""
+    scaled: list[PolicyResource | None] = []
     for autoscaler in (r for r in resources if r.resource_type in AUTOSCALERS):
-        group = group_of(resources, autoscaler)
-        most = whole(look(autoscaler.props, "autoscalingPolicy", "maxReplicas"))
+        scaled.append(group_of(resources, autoscaler))
+        policy = look(autoscaler.props, "autoscalingPolicy")
+        yield autoscaler, scaled[-1], look(policy, "minReplicas"), look(policy, "maxReplicas")
+    for group in (r for r in resources if r.resource_type in GROUPS and r not in scaled):
+        size = look(group.props, "targetSize")
+        yield group, group, size, size
+
+
+def fleets(resources: Sequence[PolicyResource]) -> Iterator[Fleet]:
+    """Every group of a stack whose size is known; the URN is that of what sizes it."""
+    for sizing, group, _, largest in sizes(resources):
+        most = whole(largest)
         if group is None or most is None:
             continue
         template = template_of(resources, group)
         types = types_of(group, template)
-        sizes = [size for size in map(gce_cpus, types) if size]
-        if sizes:
+        cpus = [size for size in map(gce_cpus, types) if size]
+        if cpus:
             spot = bool(template and is_spot(template))
-            yield Fleet(autoscaler.urn, most * max(sizes), types, spot, most, _attached(template))
+            yield Fleet(sizing.urn, most * max(cpus), types, spot, most, _attached(template))
 
 
 def _attached(template: PolicyResource | None) -> int:

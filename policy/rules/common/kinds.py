@@ -21,5 +21,12 @@ TOPIC = "gcp:pubsub/topic:Topic"
 CUSTOM_ROLE = "gcp:projects/iAMCustomRole:IAMCustomRole"
 MEMBERS = "gcp:*:*I[aA][mM]Member"
 BINDINGS = "gcp:*:*I[aA][mM]Binding"
-GRANTS = (MEMBERS, BINDINGS)
+POLICIES = "gcp:*:*I[aA][mM]Policy"
+GRANTS = (MEMBERS, BINDINGS, POLICIES)
 """Grants on a project or anything in it."""
+ACCESS_LISTS = (
+    "gcp:storage/*A[cC][lL]:*",
+    "gcp:storage/*AccessControl:*",
+    "gcp:bigquery/datasetAccess:DatasetAccess",
+)
+"""Access lists of buckets, objects and datasets."""

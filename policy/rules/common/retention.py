@@ -6,7 +6,7 @@ from typing import Any
 from pulumi_policy import ResourceValidationArgs
 
 from .rule import parameter
-from .values import UNKNOWN, look
+from .values import UNKNOWN, look, whole
 
 
 def parameters(longest: int) -> dict[str, dict[str, Any]]:
@@ -29,10 +29,11 @@ def violations(args: ResourceValidationArgs, key: str, unset: str) -> Iterator[s
         key: its property, in days.
         unset: the consequence if it is 0 or not set.
     """
-    days, most = look(args.props, key), parameter(args, "maxDays")
-    if days is UNKNOWN:
+    given, most = look(args.props, key), parameter(args, "maxDays")
+    if given is UNKNOWN:
         return
+    days = whole(given)
     if not days:
         yield f"{key} is {'0' if days == 0 else 'not set'}: {unset}. Set it."
     elif days > most:
-        yield f"{key} is {days:g}: lines may be kept for {most} days at most. Lower it."
+        yield f"{key} is {days}: lines may be kept for {most} days at most. Lower it."

@@ -46,9 +46,21 @@ def look(value: Any, *path: str | int) -> Any:
 
 
 def items(value: Any) -> list[Any]:
-    """List what a property holds; a single mapping counts as a list of one, unknown elements stay ``UNKNOWN``."""
+    """List what a property holds; a single value counts as a list of one, unknown elements stay ``UNKNOWN``."""
     if value is None or value is UNKNOWN:
         return []
-    if isinstance(value, str | Mapping):
+    if isinstance(value, str | Mapping) or not hasattr(value, "__len__"):
         return [value]
     return [look(value, index) for index in range(len(value))]
+
+
+def flag(value: Any) -> Any:
+    """A switch, which a program may give as the text `true` or `false`; anything else stays."""
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def whole(value: Any) -> int | None:
+    """A known number, or its text, as a whole one."""
+    if isinstance(value, str) and value.strip().isdigit():
+        return int(value)
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
