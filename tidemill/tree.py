@@ -133,6 +133,8 @@ def fetch_tree(
     stop: Callable[[], bool] = lambda: False,
     room: int | None = None,
     fetched: Callable[[TreeFile, int], None] = lambda file, size: None,
+    parts: Path | None = None,
+    place: Callable[[Path, Path], object] = os.replace,
 ) -> int:
     """Bring a tree into a folder and return the bytes that came from the store.
 
@@ -148,6 +150,8 @@ def fetch_tree(
         stop: Called often, from several threads; true ends the transfer with `InterruptedError`.
         room: Bytes that may come into the folder; None for any number. A file of the same size takes no more.
         fetched: Told of each file that is complete, with the bytes that came from the store; from several threads.
+        parts: Where files are that are not complete; None for the folder itself, where a later call continues them.
+        place: Gives a complete file its path.
 
     Raises:
         DamagedError: An object does not hold what the tree says, or a path leaves the folder.
@@ -162,7 +166,12 @@ def fetch_tree(
     top = folder.resolve()
 
     def one(file: TreeFile) -> int:
-        size = _fetch(store, file, _target(top, file.path), top, stop)
+        target = _target(top, file.path)
+        size = 0
+        if not is_there(file, target, stop):
+            part = (parts or top) / _part_name(file)
+            size = _complete(store, file, part, stop)
+            place(part, target)
         fetched(file, size)
         return size
 
@@ -196,17 +205,10 @@ def _target(top: Path, path: str) -> Path:
     return target
 
 
-def _fetch(store: Store, file: TreeFile, target: Path, top: Path, stop: Callable[[], bool]) -> int:
-    if is_there(file, target, stop):
-        return 0
-    # In the same folder tree, so that it can be renamed; named after content and place, so that it can be continued.
-    name = hashlib.sha256(f"{file.sha256} {file.object} {file.path}".encode("utf-8", "surrogateescape")).hexdigest()[
-        :24
-    ]
-    part = top / f"{PART}{name}"
-    came = _complete(store, file, part, stop)
-    os.replace(part, target)
-    return came
+def _part_name(file: TreeFile) -> str:
+    """The name of a file that is not complete: after its content and place, so that it can be continued."""
+    content = f"{file.sha256} {file.object} {file.path}".encode("utf-8", "surrogateescape")
+    return f"{PART}{hashlib.sha256(content).hexdigest()[:24]}"
 
 
 def _fits(file: TreeFile, folder: Path) -> bool:

@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import obstore
@@ -131,12 +133,12 @@ def test_a_second_fetch_brings_what_is_missing_and_leaves_what_was_changed(world
 
 
 def again(world, index, data):
-    """An item has run again, in round 1."""
-    world.job.retry([index])
+    """An item has run again."""
+    number = world.job.retry([index]).round
     ended = outcome(index, ITEMS[index], False)
-    ended.output = f"{world.job.output}/{index}/c.1/"
+    ended.output = f"{world.job.output}/{index}/c.{number}/"
     world.write(ended.output, {"x.npy": data})
-    Ledger(world.store, world.job.id).chunk(1, index // 2).commit("c.1", [ended])
+    Ledger(world.store, world.job.id).chunk(number, index // 2).commit(f"c.{number}", [ended])
 
 
 def test_a_retry_replaces_what_came_before(world, tmp_path):
@@ -230,6 +232,116 @@ def test_what_a_killed_fetch_has_left_is_removed(world, tmp_path):
         assert not left.exists()
         assert other._parts.exists()
     assert found(tmp_path) == {f"{n}/x.npy": b"%d" % n for n in range(6)}
+
+
+def everything(world, out):
+    return world.job.fetch(out, logs=True, state=True)
+
+
+@pytest.fixture
+def full_world(world, tmp_path):
+    """A job with outputs, logs and state."""
+    world.end(0, 2, 4)
+    line(world, 0, 0, "hello")
+    save_state(world, tmp_path, 0)
+    return world
+
+
+@pytest.mark.parametrize("name", ["3/x.npy", "state/0/epoch", "logs/0.log"])
+def test_what_comes_to_a_place_while_a_file_is_on_its_way_stays(full_world, tmp_path, monkeypatch, name):
+    out, claim = tmp_path / "out", FetchTarget.claim
+
+    def theirs(self, asked):
+        path = claim(self, asked)
+        if asked == name and not path.exists():
+            path.write_bytes(b"theirs")
+        return path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FetchTarget, "claim", theirs)
+        if name.startswith("logs"):
+            # It is claimed at once before it gets its name.
+            (out / "logs").mkdir(parents=True)
+            (out / name).write_bytes(b"theirs")
+        report = everything(full_world, out)
+    assert [one for one, _ in report.moved.problems] == [name]
+    assert found(out)[name] == b"theirs"
+    assert everything(full_world, out).moved.problems[0][0] == name
+    assert found(out)[name] == b"theirs"
+
+
+@pytest.mark.parametrize("again_", [False, True])
+def test_two_fetches_into_a_folder_at_once(full_world, tmp_path, monkeypatch, again_):
+    """The second one does all of its work before any step of the first."""
+    world, out, step = full_world, tmp_path / "out", 0
+    plain = Store.stream
+    while True:
+        step += 1
+        if again_:
+            everything(world, out)
+            again(world, 3, b"new %d" % step)
+        left = [step]
+
+        def stream(self, *arguments, left=left, **more):
+            left[0] -= 1
+            if left[0] == 0:
+                assert everything(world, out).whole
+            yield from plain(self, *arguments, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "stream", stream)
+            assert everything(world, out).moved.problems == []
+        assert found(out)["3/x.npy"] == (b"new %d" % step if again_ else b"3")
+        if left[0] > 0:
+            break
+        if not again_:
+            shutil.rmtree(out)
+    assert step > (1 if again_ else 6)
+
+
+class Death:
+    """A process dies just before or just after a step. From then on it does nothing more."""
+
+    def __init__(self, step, after):
+        self.seen, self._step, self._after = 0, step, after
+
+    def of(self, call):
+        def step(*arguments):
+            self.seen += 1
+            if self.seen > self._step or (self.seen == self._step and not self._after):
+                raise KeyboardInterrupt
+            answer = call(*arguments)
+            if self.seen == self._step:
+                raise KeyboardInterrupt
+            return answer
+
+        return step
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_fetch_that_dies_at_any_step_is_continued_and_what_it_wrote_is_replaced(
+    full_world, tmp_path, monkeypatch, after
+):
+    """A step is a note in the index, or a file that gets its name."""
+    world, out, step = full_world, tmp_path / "out", 0
+    while True:
+        step += 1
+        death = Death(step, after)
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            for name in ("write", "replace"):
+                patch.setattr(os, name, death.of(getattr(os, name)))
+            everything(world, out)
+        again(world, 3, b"new %d" % step)
+        save_state(world, tmp_path, 0, data=b"new %d" % step)
+        report = everything(world, out)
+        assert (report.whole, report.moved.problems) == (True, []), step
+        assert found(out)["3/x.npy"] == found(out)["state/0/epoch"] == b"new %d" % step
+        assert [path.name for path in out.rglob(".*")] == [INDEX]
+        shutil.rmtree(out)
+        if death.seen < step:
+            break
+    # Six outputs, a log and a state have two steps each.
+    assert step == 17
 
 
 def test_a_login_that_expires_in_the_middle(world, tmp_path, monkeypatch):
@@ -422,9 +534,9 @@ def test_logs_are_a_file_per_item(world, tmp_path, monkeypatch):
     assert (sorted(found(tmp_path / "failed")), report.whole) == (["logs/1.log"], True)
 
 
-def save_state(world, folder, *items, path="epoch"):
+def save_state(world, folder, *items, path="epoch", data=b"1"):
     world.job.spec = world.job.spec.model_copy(update={"state": StateSettings()})
-    (folder / "epoch").write_text("1")
+    (folder / "epoch").write_bytes(data)
     for item in items:
         snapshots = Snapshots(world.store, world.job.id, item)
         snapshots.claim("a", 0, "", None)

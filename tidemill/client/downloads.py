@@ -178,8 +178,7 @@ class Downloads:
     def _complete(self, coming: _Coming) -> None:
         modified = coming.entry.modified
         os.utime(coming.part, (modified, modified))
-        self._target.wrote(coming.name, os.stat(coming.part))
-        os.replace(coming.part, self._folder / coming.name)
+        self._target.place(coming.part, coming.name)
         with self._lock:
             self.moved.files += 1
 

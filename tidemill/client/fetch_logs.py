@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from tidemill.backends import Backend, LogSearch
@@ -46,11 +45,8 @@ def fetch_logs(backend: Backend, ledger: Ledger, spec: JobSpec, how: Fetching) -
 
 def _place(part: Path, name: str, how: Fetching) -> None:
     try:
-        path = how.target.claim(name)
+        how.target.place(part, name)
     except OSError as error:
         if full(how.target.folder, error) is not None:
             raise
         how.problems.append((name, error.strerror or str(error)))
-        return
-    how.target.wrote(name, os.stat(part))
-    os.replace(part, path)

@@ -6,8 +6,10 @@ import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
 
-from tidemill.client.downloads import full, unwritable
+from tidemill.client.downloads import full, parts_folder, unwritable
 from tidemill.client.fetch_target import Fetching
 from tidemill.errors import CallerError, CloudError, DamagedError, StoreMissingError
 from tidemill.job import Item, JobSpec
@@ -41,11 +43,15 @@ def fetch_state(ledger: Ledger, spec: JobSpec, how: Fetching) -> int:
         return item, newest_tree(ledger.store, spec.job, item.index)
 
     try:
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="state") as pool:
+        with (
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="state") as pool,
+            parts_folder(how.target.folder) as parts,
+        ):
             for item, tree in in_order(pool, look, wanted):
                 how.look()
                 if tree is not None and tree.files:
-                    _bring_newest(lambda of=item: look(of)[1], tree, how, ledger.store, f"{STATE}/{how.names.of(item)}")
+                    to = _Destination(ledger.store, how, f"{STATE}/{how.names.of(item)}", parts)
+                    _bring_newest(lambda of=item: look(of)[1], tree, to)
                     found += 1
     except OSError as error:
         folder = how.target.folder
@@ -53,38 +59,66 @@ def fetch_state(ledger: Ledger, spec: JobSpec, how: Fetching) -> int:
     return found
 
 
-def _bring_newest(newest: Callable[[], Tree | None], tree: Tree, how: Fetching, store: Store, name: str) -> None:
+class _Destination(NamedTuple):
+    """Where the state of an item goes.
+
+    Attributes:
+        store: Where it comes from.
+        how: What the parts of the fetch share.
+        name: The folder, below the target.
+        parts: Where files are that are not complete. Of two fetches at once each has its own.
+    """
+
+    store: Store
+    how: Fetching
+    name: str
+    parts: Path
+
+
+def _bring_newest(newest: Callable[[], Tree | None], tree: Tree, to: _Destination) -> None:
     """Bring a tree; while its item saves newer ones and overwrites it, the newest. What is here already stays."""
     for _ in range(_REREADS):
         try:
-            return _bring(store, tree, name, how)
+            return _bring(tree, to)
         except (DamagedError, StoreMissingError):
             if (newer := newest()) is None or newer == tree:
                 raise
             tree = newer
     raise CloudError(
-        f"{name} changes more often than it can be read here: its item saves its state all the time.",
+        f"{to.name} changes more often than it can be read here: its item saves its state all the time.",
         "Fetch it when the item has ended, or on a machine in the store's region.",
     )
 
 
-def _bring(store: Store, tree: Tree, name: str, how: Fetching) -> None:
+def _bring(tree: Tree, to: _Destination) -> None:
     """Bring a tree to a folder of the target, without the files that must not be written."""
-    folder = how.target.folder / name
+    target, folder = to.how.target, to.how.target.folder / to.name
+    refused: set[str] = set()
+
+    def refuse(path: str, error: OSError) -> None:
+        if full(target.folder, error) is not None:
+            raise error
+        refused.add(path)
+        to.how.problems.append((f"{to.name}/{path}", error.strerror or str(error)))
 
     def may_write(file: TreeFile) -> bool:
         try:
-            how.target.claim(f"{name}/{file.path}")
+            target.claim(f"{to.name}/{file.path}")
         except OSError as error:
-            if full(how.target.folder, error) is not None:
-                raise
             if not (error.errno == errno.EEXIST and is_there(file, folder / file.path)):
-                how.problems.append((f"{name}/{file.path}", error.strerror or str(error)))
-                return False
-        return True
+                refuse(file.path, error)
+        return file.path not in refused
 
-    def wrote(file: TreeFile, _: int) -> None:
-        how.target.wrote(f"{name}/{file.path}", os.stat(folder / file.path))
+    def place(part: Path, path: Path) -> None:
+        inside = path.relative_to(folder.resolve()).as_posix()
+        try:
+            target.place(part, f"{to.name}/{inside}")
+        except OSError as error:
+            refuse(inside, error)
+
+    def fetched(file: TreeFile, _: int) -> None:
+        if file.path not in refused:
+            target.wrote(f"{to.name}/{file.path}", os.stat(folder / file.path))
 
     if files := tuple(filter(may_write, tree.files)):
-        fetch_tree(store, Tree(files), folder, threads=_THREADS, fetched=wrote)
+        fetch_tree(to.store, Tree(files), folder, threads=_THREADS, fetched=fetched, parts=to.parts, place=place)

@@ -40,8 +40,9 @@ class FetchTarget:
         except OSError as error:
             why = "is a link" if error.errno == errno.ELOOP else error.strerror
             raise OSError(error.errno, f"{INDEX}: {why}") from None
-        with open(self._index, "rb", closefd=False) as file:
-            self._written = {line.rstrip(b"\n") for line in file}
+        self._written: set[bytes] = set()
+        self._read_bytes = 0
+        self._read()
 
     def close(self) -> None:
         os.close(self._index)
@@ -66,7 +67,7 @@ class FetchTarget:
         if (there := self.stat(name)) is not None:
             if stat.S_ISDIR(there.st_mode):
                 raise IsADirectoryError(errno.EISDIR, "a folder is there")
-            if not self._overwrite and _line(name, there) not in self._written:
+            if not self._overwrite and not self._is_ours(_line(name, there)):
                 raise FileExistsError(errno.EEXIST, _NOT_OURS)
         return self.folder / name
 
@@ -84,14 +85,37 @@ class FetchTarget:
                 if not stat.S_ISDIR(mode):
                     raise
 
+    def _is_ours(self, line: bytes) -> bool:
+        if line not in self._written:
+            # Another fetch may have written it since.
+            self._read()
+        return line in self._written
+
+    def _read(self) -> None:
+        with self._lock, open(self._index, "rb", closefd=False) as file:
+            file.seek(self._read_bytes)
+            self._written.update(line.rstrip(b"\n") for line in file)
+            self._read_bytes = file.tell()
+
+    def place(self, part: Path, name: str) -> None:
+        """Give a complete file its name. What has come there while it was on its way stays, too.
+
+        Raises:
+            OSError: As of `claim`, or the index cannot be written.
+        """
+        path = self.claim(name)
+        self.wrote(name, os.stat(part))
+        os.replace(part, path)
+
     def wrote(self, name: str, file: os.stat_result) -> None:
         """Note a file, once it has its size and time: before it gets its name, or when it is there already."""
         line = _line(name, file)
         with self._lock:
             if line not in self._written:
-                self._written.add(line)
                 # The first byte ends what a fetch that was killed may have left of a line.
-                os.write(self._index, b"\n" + line)
+                if os.write(self._index, b"\n" + line) <= len(line):
+                    raise OSError(errno.ENOSPC, f"{INDEX}: disk full")
+                self._written.add(line)
 
 
 @dataclass(frozen=True)
