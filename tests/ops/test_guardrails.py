@@ -122,6 +122,25 @@ def test_owners_are_written_and_kept_up_to_date(checkout):
     assert run(owners, ["--owner", "platform"]).exit_code == 2
 
 
+def test_owners_stay_where_none_are_given(checkout):
+    """CI checks the file without knowing whom it names; a project without one is not red."""
+    file = checkout / ".github" / "CODEOWNERS"
+    run = CliRunner().invoke
+    none = run(owners, ["--check"])
+    assert (none.exit_code, "nothing to check" in none.output) == (0, True)
+    assert run(owners, []).exit_code == 2
+    assert not file.exists()
+    given = ["--owner", "@example/platform", "--owner", "@lead"]
+    assert run(owners, given).exit_code == 0
+    assert run(owners, ["--check"]).exit_code == 0
+    written = file.read_text()
+    file.write_text(written.replace("/policy/ @example/platform @lead\n", ""))
+    stale = run(owners, ["--check"])
+    assert (stale.exit_code, "run `python -m ops owners`" in stale.output) == (1, True)
+    assert run(owners, []).exit_code == 0
+    assert file.read_text() == written
+
+
 def test_what_the_review_guards_has_an_owner():
     """A folder that the review tells of, or that decides what runs with CI's logins, is in CODEOWNERS."""
     from ops.owners import text  # noqa: PLC0415

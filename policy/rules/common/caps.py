@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from .settings import settings
 
 if TYPE_CHECKING:
     from tidemill.capacity import UsdRange
@@ -40,6 +43,7 @@ _EC2_SIZE = re.compile(
 _GCE_SIZE = re.compile(r"[a-z0-9]+-(?:standard|highcpu|highmem|megamem|ultramem|hypermem|custom)-(?P<cpus>\d+)\b.*")
 
 
+_CONFIGS = Path(__file__).parents[2] / "environments"
 _NAMED = 5
 """Types that a message names; a stack may have dozens."""
 
@@ -136,7 +140,7 @@ def over_usd(
     usd = {fleet.urn: hourly(cloud, region, fleet, at_most=True) for fleet in fleets}
     missing = sorted({kind for each in usd.values() for kind in each.unknown})
     if missing and not unknown:
-        yield _no_cap(missing), next(urn for urn, each in usd.items() if each.unknown)
+        yield _no_cap(cloud, missing), next(urn for urn, each in usd.items() if each.unknown)
         return
     highest = {
         fleet.urn: max(usd[fleet.urn].high or 0.0, fleet.cpus * unknown if usd[fleet.urn].unknown else 0.0)
@@ -155,12 +159,17 @@ def over_usd(
         )
 
 
-def _no_cap(kinds: Sequence[str]) -> str:
+def _no_cap(cloud: str, kinds: Sequence[str]) -> str:
     more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
+    file = f"{settings().text('tidemill:environment') or 'default'}.json"
+    if not (_CONFIGS / file).is_file():
+        file = "default.json"
+    rule = f"{cloud}-{'batch-compute-environment' if cloud == 'aws' else 'compute-autoscaler'}-money-cap"
     return (
         f"no price is known anywhere for {', '.join(kinds[:_NAMED])}{more}, so no cap on money per hour holds. Take "
-        "other families, refresh the table (python -m ops prices refresh), or have unknownUsdPerCpuHour of this rule "
-        "set in the policy pack's config: USD per vCPU and hour to count for them."
+        f"other families, refresh the table (python -m ops prices refresh --cloud {cloud}), or have the policy pack's "
+        f"config say what a vCPU and hour of them counts, in USD: in policy/environments/{file}, "
+        f'"{rule}": {{"unknownUsdPerCpuHour": 0.1}}.'
     )
 
 
@@ -174,15 +183,16 @@ def _origin(cloud: str, region: str | None, fleets: Iterable[Fleet]) -> "PriceOr
 
 
 def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterator[tuple[str, str]]:
-    """Yield which types of a stack's fleets have no known price, once, so that no cap on money holds for them."""
+    """Yield which types of a stack's fleets have no known price in their region, once."""
     unknown = sorted({kind for fleet in fleets for kind in hourly(cloud, region, fleet).unknown})
     if unknown:
         place = region or "a region that the stack does not name"
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         yield (
             (
-                f"no price is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money "
-                "per hour counts the dearest price known elsewhere. Refresh the table: python -m ops prices refresh."
+                f"no price is known in {place} for {', '.join(unknown[:_NAMED])}{more}: an estimate leaves them out, "
+                "and the cap on money counts the dearest price known elsewhere, or refuses them. Refresh the table: "
+                f"python -m ops prices refresh --cloud {cloud}."
             ),
             min(fleet.urn for fleet in fleets),
         )
