@@ -39,7 +39,7 @@ STEPS = 400
 EVERY = 20
 """Steps from one checkpoint of the program to the next."""
 PROGRAMS = Path(__file__).parents[1] / "tests" / "worker"
-WAYS = ("pair", "folders", "renamed", "database", "mapped")
+WAYS = ("pair", "logged", "folders", "renamed", "database", "mapped")
 WANTED = b"20100"
 """What those programs put out: the sum of the numbers to 200."""
 GIGABIT = 125e6

@@ -9,8 +9,10 @@ import shutil
 import sqlite3
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable
+from itertools import count
 
 STEPS, EVERY = 200, 20
 Sums = tuple[int, int]
@@ -49,6 +51,33 @@ def pair(step: int, total: int) -> None:
 
 def found_pair() -> Sums:
     return get("model"), get("optimizer")
+
+
+def logged(step: int, total: int) -> None:
+    """The same, beside two logs that are written all the time: one stays open, one is opened for each line."""
+    pair(step, total)
+
+
+def log(begins: int) -> None:
+    with (state / "train.log").open("a", buffering=1) as log:
+        for number in count(begins):
+            log.write(f"{number:08}\n")
+            with (state / "metrics.csv").open("a") as metrics:
+                metrics.write(f"{number:08}\n")
+            time.sleep(0.01)
+
+
+def logged_so_far(name: str) -> int:
+    """One more than the last line. A snapshot may have cut one."""
+    path = state / name
+    lines = path.read_text().split("\n") if path.exists() else []
+    if lines and lines[-1]:
+        with path.open("a") as log:
+            log.write("\n")
+    numbers = [int(line) for line in lines if len(line) == 8]
+    if numbers != sorted(set(numbers)):
+        sys.exit(f"mixed lines of {name}")
+    return max(numbers, default=0) + 1
 
 
 def checkpoints() -> list[pathlib.Path]:
@@ -127,6 +156,7 @@ def found_memory() -> Sums:
 
 WAYS: dict[str, tuple[Callable[[int, int], None], Callable[[], Sums]]] = {
     "pair": (pair, found_pair),
+    "logged": (logged, found_pair),
     "folders": (folders, found_folder),
     "renamed": (renamed, found_folder),
     "database": (database, found_rows),
@@ -138,6 +168,9 @@ def main() -> None:
     save, find = WAYS[sys.argv[3]]
     step, total = find() if any(state.iterdir()) else (0, 0)
     print("start", step, flush=True)
+    if sys.argv[3] == "logged":
+        begins = max(map(logged_so_far, ("train.log", "metrics.csv")))
+        threading.Thread(target=log, args=[begins], daemon=True).start()
     if total != step * (step + 1) // 2:
         sys.exit(f"mixed {step} {total}")
     while step < STEPS:

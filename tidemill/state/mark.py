@@ -1,9 +1,9 @@
 """The mark `.commit`, and what was written after it.
 
 A program that has made its mark goes on, and may be half-way through its next checkpoint when a worker looks. So the
-mark stands only for a folder in which nothing is newer. Times tell that down to a tick of the kernel, which is up to
-10 ms long (https://man7.org/linux/man-pages/man7/time.7.html); within one, the kernel's own order of events tells it
-(https://man7.org/linux/man-pages/man7/inotify.7.html).
+mark stands only for a folder in which nothing is newer but files that only grow, such as logs. Times tell that down to
+a tick of the kernel, which is up to 10 ms long (https://man7.org/linux/man-pages/man7/time.7.html); within one, the
+kernel's own order of events tells it (https://man7.org/linux/man-pages/man7/inotify.7.html).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from tidemill.state.grown import Grown
 from tidemill.state.scan import COMMIT, Scan, Seen, StateError, check_mark, folders_of, seen
 
 TICK_NS = 10_000_000
@@ -41,14 +42,20 @@ class Mark:
         self._folder = folder
         self.newer: str | None = None
         """A path that was written after the mark, as far as the last question found."""
+        self.grown = Grown(folder)
+        self._late = set[str]()
+        """Files that have grown since the mark was made, as far as the last question found."""
         self._linked: dict[int, int] = {}
         """By inode: the change time of a file, as our own links have left it."""
         self._order: Order = "unknown"
-        """What the kernel has told last: of the mark, or of something written after it."""
+        """What the kernel has told last: of the mark, or of something made, moved or removed after it."""
+        self._written = set[str]()
+        """The files that it has told of since the mark."""
         self._events = _inotify()
         self.close = weakref.finalize(self, os.close, self._events) if self._events is not None else lambda: None
         self._watched: dict[str, int] = {}
         """By folder: its watch."""
+        self._folders: dict[int, str] = {}
         self._watch([""])
 
     def seen(self) -> Seen | None:
@@ -82,7 +89,8 @@ class Mark:
     def still(self, mark: Seen) -> bool:
         """Whether a mark that stood is the last that was heard of the folder."""
         self._read()
-        return self._order != "written" and self.seen() == mark
+        files = self._late | self._written
+        return self._order != "written" and self.seen() == mark and all(map(self.grown.only, files))
 
     def stands(self, mark: Seen, there: Scan, *, rested: bool) -> bool:
         """Whether a mark stands for what a scan has seen.
@@ -94,6 +102,7 @@ class Mark:
                 came first.
         """
         self.newer, tie = None, False
+        self.grown.marked(mark)
         self._linked = {one.inode: at for one in there.values() if (at := self._linked.get(one.inode)) is not None}
         order = self._told(there)
         try:
@@ -101,13 +110,19 @@ class Mark:
             made = _changed(self._folder / COMMIT)
         except OSError:
             return False
+        late = set(self._written)
         for path, at in self._times(there):
+            grows = self.grown.has(path)
             # To make the mark changes the folder, perhaps a tick later.
-            if at > made + (TICK_NS if path == "" else 0):
-                self.newer = path or "."
-                return False
+            if at > made + (TICK_NS if path == "" else 0) or (grows and at == made):
+                late.add(path or ".")
             # The kernel tells what happens in the folder itself from the start.
-            tie = tie or (at >= made and (path != "" or self._events is None))
+            tie = tie or (at >= made and not grows and (path != "" or self._events is None))
+        self._late = late
+        # What can be told without reading it comes first.
+        self.newer = next((path for path in sorted(late, key=self.grown.has) if not self.grown.only(path)), None)
+        if self.newer is not None:
+            return False
         if order == "written":
             self.newer = "."
             return False
@@ -141,7 +156,7 @@ class Mark:
                 place = os.fsencode(self._folder / folder)
                 watch = _LIBC.inotify_add_watch(self._events, place, mask)
                 if watch >= 0:
-                    self._watched[folder] = watch
+                    self._watched[folder], self._folders[watch] = watch, folder
         return bool(new)
 
     def _read(self) -> None:
@@ -160,16 +175,20 @@ class Mark:
         if mask & _FOLDER and mask & _MOVED:
             # Folders have other names now, and others may get theirs.
             self._watched = {"": self._watched[""]} if "" in self._watched else {}
+            self._folders = {one: folder for folder, one in self._watched.items()}
         if mask & _OVERFLOW:
-            self._order = "unknown"
+            self._order, self._written = "unknown", set()
         elif mask & _IGNORED:
             # The folder has gone, and may come back as another one.
             self._watched = {folder: one for folder, one in self._watched.items() if one != watch}
         elif name == COMMIT and watch == self._watched.get(""):
             if not mask & (_DELETE | 0x40):
-                self._order = "marked"
-        elif mask & (_MODIFY | _MOVED | _CREATE | _DELETE) and self._order == "marked":
+                self._order, self._written = "marked", set()
+        elif self._order == "marked" and mask & (_MOVED | _CREATE | _DELETE):
             self._order = "written"
+        elif self._order == "marked" and mask & _MODIFY:
+            folder = self._folders.get(watch)
+            self._written.add("." if folder is None else f"{folder}/{name}".lstrip("/"))
 
 
 def _changed(path: Path) -> int:

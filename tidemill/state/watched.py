@@ -32,7 +32,7 @@ class WatchedState:
         self.asked: Seen | None = None
         """The program's mark, if it stands for what the last look saw."""
         self._marked: tuple[Seen | None, Scan | None] = None, None
-        """The mark and the folder at the last look that found them changed, and when that was."""
+        """The mark and the files that do not only grow, at the last look that found them changed, and when that was."""
         self._marked_at = 0.0
         self.quiet: Scan | None = None
         """The last scan of a quiet folder."""
@@ -69,6 +69,10 @@ class WatchedState:
         if mark is not None:
             return self.mark.stands(mark, there, rested=by_itself)
         return there == self.quiet or (by_itself and not self.by_hand)
+
+    def growing(self) -> set[str]:
+        """Files that only grow: they are saved as far as they have come."""
+        return {path for path in self._now or () if self.mark.grown.has(path)}
 
     def still(self) -> bool:
         """Whether the mark is still the last that the program has done in the folder, if there is one."""
@@ -109,6 +113,7 @@ class WatchedState:
         now = time.monotonic()
         self.asked = mark if mark is not None and self._stands(mark, there, now) else None
         self.by_hand = self.by_hand or mark is not None
+        self.mark.grown.learn(there, self.mark.seen)
         if not self.by_hand and self._rests(there, self._before):
             self.quiet = there
             if not due:
@@ -119,8 +124,9 @@ class WatchedState:
         return there
 
     def _stands(self, mark: Seen, there: Scan, now: float) -> bool:
-        if self._marked != (mark, there):
-            self._marked, self._marked_at = (mark, there), now
+        rest = {path: found for path, found in there.items() if not self.mark.grown.has(path)}
+        if self._marked != (mark, rest):
+            self._marked, self._marked_at = (mark, rest), now
         rests = now - self._marked_at
         # Some programs keep a file open all the time.
         rested = rests >= SETTLE_SECONDS and (rests >= 5 * SETTLE_SECONDS or not open_files(self._folder))

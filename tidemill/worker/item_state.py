@@ -227,7 +227,7 @@ class ItemState:
                 self._saver.mapped(mapped_files(self.folder))
             patient = now <= self._due + PATIENCE * self._settings.snapshot_seconds
             if watched.asked:
-                if self._save(there):
+                if self._save(there, watched.growing()):
                     watched.taken()
             elif watched.by_hand:
                 if due and not self._saver.differs(there, hurry=True):
