@@ -1,7 +1,8 @@
 """Which policies allow a call: IAM's evaluation within one account.
 
 Sources, below https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_: evaluation-logic.html,
-elements_condition_operators.html, elements_resource.html, variables.html. An unknown operator is an error.
+elements_condition_operators.html, elements_notprincipal.html, elements_resource.html, variables.html. An unknown
+operator is an error.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt
 from typing import Any
@@ -37,12 +38,14 @@ class Query:
         resource: An ARN, or ``*`` for actions without resources.
         caller: The names that identify the caller, and how strongly: ``{"AWS:arn:…": DIRECT, …}``.
         context: Condition keys in lower case; a list is a multivalued key.
+        excepted: Whether ``NotPrincipal`` can spare the caller: never one with a permissions boundary.
     """
 
     action: str
     resource: str
     caller: Mapping[str, int] = field(default_factory=dict)
     context: Context = field(default_factory=dict)
+    excepted: bool = True
 
 
 @lru_cache(maxsize=4096)
@@ -70,6 +73,8 @@ def refusal(
     """
     policies = {"identity-based policy": list(identity), "resource-based policy": [resource] if resource else []}
     limits = {"permissions boundary": boundary, "session policy": session}
+    if resource and boundary:
+        query = replace(query, excepted=False)
     policies |= {kind: [document] for kind, document in limits.items() if document}
     for kind, documents in policies.items():
         if _strength(documents, "Deny", query):
@@ -91,7 +96,7 @@ def _strength(documents: Iterable[Document], effect: str, query: Query) -> int:
 
 def _applies(statement: Document, with_variables: bool, query: Query) -> int:
     variables = query.context if with_variables else None
-    strength = _principal(statement, query.caller)
+    strength = _principal(statement, query)
     covered = strength and _covers(statement, "Action", query.action, None)
     covered = covered and _covers(statement, "Resource", query.resource, variables)
     conditions = statement.get("Condition", {}) if covered else {}
@@ -101,15 +106,19 @@ def _applies(statement: Document, with_variables: bool, query: Query) -> int:
     return strength if covered else 0
 
 
-def _principal(statement: Document, caller: Mapping[str, int]) -> int:
+def _principal(statement: Document, query: Query) -> int:
     element = "NotPrincipal" if "NotPrincipal" in statement else "Principal"
     principals = statement.get(element, "*")
     if isinstance(principals, str) and principals != "*":
         raise PolicyError(f"{element} {principals!r} is neither an object nor *")
     listed = {"AWS": "*"} if principals == "*" else principals
     names = [f"{kind}:{name}" for kind, some in listed.items() for name in _texts(some)]
-    strength = max((DIRECT if name == "AWS:*" else caller.get(name, 0) for name in names), default=0)
-    return strength if element == "Principal" else (0 if strength else DIRECT)
+    found = {DIRECT if name == "AWS:*" else query.caller.get(name, 0) for name in names}
+    if element == "Principal":
+        return max(found, default=0)
+    # The account must be named too, and then the role or the user. A session's own name is not enough.
+    needed = set(query.caller.values()) - ({DIRECT} if ROLE in query.caller.values() else set())
+    return 0 if query.excepted and found >= needed else DIRECT
 
 
 def _covers(statement: Document, element: str, value: str, variables: Context | None) -> bool:
@@ -153,7 +162,10 @@ def _arn_like(value: str, pattern: str) -> bool:
 
 
 def _moment(text: str) -> float:
-    return float(text) if text.isdigit() else datetime.fromisoformat(text).timestamp()
+    if text.isdigit():
+        return float(text)
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 TESTS = {

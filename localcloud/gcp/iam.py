@@ -2,6 +2,7 @@
 
 A binding grants a permission on its resource or on what contains it (bucket, repository, project), through a
 role's permissions and, if the binding has one, its condition. Everything else is denied, including the unknown.
+There are no groups, domains, folders or deny policies.
 Sources: https://cloud.google.com/iam/docs/resource-hierarchy-access-control, https://cloud.google.com/iam/docs/conditions-overview
 """
 
@@ -26,6 +27,8 @@ TYPES = {"topics": "Topic", "subscriptions": "Subscription", "buckets": "Bucket"
          "secrets": "Secret", "versions": "SecretVersion", "projects": "Project"}  # fmt: skip
 """Resource types in conditions: https://cloud.google.com/iam/docs/conditions-resource-attributes"""
 EVERYTHING = "*"
+BASIC = {"Owner": "roles/owner", "Editor": "roles/editor", "Viewer": "roles/viewer"}
+EVERYBODY = ("allUsers", "allAuthenticatedUsers")
 
 
 @functools.cache
@@ -58,7 +61,7 @@ class Policy:
             resource: A full name as in `localcloud.gcp.resources`; the project itself is `project`.
             attributes: For `api.getAttribute` in conditions, such as `storage.googleapis.com/objectListPrefix`.
         """
-        members = {principal, "allUsers", "allAuthenticatedUsers"} if principal else {"allUsers"}
+        members = {principal, *EVERYBODY, *self._as_basic(principal)} if principal else {"allUsers"}
         for level in self._levels(resource):
             for binding in self._resources.bindings(level):
                 if members.isdisjoint(binding.get("members", [])):
@@ -67,6 +70,12 @@ class Policy:
                 if (permission in granted or EVERYTHING in granted) and self._holds(binding, resource, attributes):
                     return True
         return False
+
+    def _as_basic(self, principal: str) -> set[str]:
+        """The members such as `projectOwner:p` that a principal is by a basic role on the project."""
+        top = self._resources.bindings(f"cloudresourcemanager/projects/{self._project}")
+        held = {binding["role"] for binding in top if principal in binding.get("members", [])}
+        return {f"project{word}:{self._project}" for word, role in BASIC.items() if role in held}
 
     def check(self, principal: str, permission: str, resource: str, attributes: Attributes | None = None) -> None:
         """Let a call pass or refuse it, and count the check.
@@ -92,7 +101,8 @@ class Policy:
         if role.startswith("roles/"):
             return roles().get(role, frozenset())
         custom = self._resources.get(f"iam/{role}") or {}
-        return frozenset() if custom.get("deleted") else frozenset(custom.get("includedPermissions", []))
+        off = custom.get("deleted") or custom.get("stage") == "DISABLED"
+        return frozenset() if off else frozenset(custom.get("includedPermissions", []))
 
     def check_policy(self, policy: dict[str, Any]) -> None:
         """Refuse a policy that cannot be evaluated.
@@ -108,6 +118,11 @@ class Policy:
             for member in binding.get("members", []):
                 self._check_member(member, f"{at}.members")
             if "condition" in binding:
+                # https://cloud.google.com/iam/docs/conditions-overview#limitations
+                if role in BASIC.values() or not set(EVERYBODY).isdisjoint(binding.get("members", [])):
+                    raise RestError(
+                        400, "Conditions can't be set on basic roles or for everybody.", field=f"{at}.condition"
+                    )
                 try:
                     compiled(binding["condition"].get("expression", ""))
                 except ConditionError as error:
@@ -115,7 +130,7 @@ class Policy:
 
     def _check_member(self, member: str, field: str) -> None:
         kind, _, name = member.partition(":")
-        if member in ("allUsers", "allAuthenticatedUsers"):
+        if member in EVERYBODY:
             return
         if kind not in ("user", "serviceAccount", "group", "domain", "projectOwner", "projectEditor", "projectViewer",
                         "principal", "principalSet"):  # fmt: skip

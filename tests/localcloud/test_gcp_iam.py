@@ -17,6 +17,7 @@ from localcloud.gcp.wire import RestError
 WHO = "serviceAccount:worker@p.iam.gserviceaccount.com"
 PROJECT = "cloudresourcemanager/projects/p"
 TOPIC = "pubsub/projects/p/topics/t"
+ALWAYS = 'resource.name != ""'
 OBJECT = "storage/projects/_/buckets/b/objects/jobs/x/y"
 
 
@@ -71,6 +72,36 @@ def test_a_custom_role_grants_until_it_is_deleted() -> None:
     assert policy.allows(WHO, "a.b.c", TOPIC)
     resources.change("iam/projects/p/roles/mine", lambda role: role.update(deleted=True))
     assert not policy.allows(WHO, "a.b.c", TOPIC)
+
+
+def test_a_disabled_role_grants_nothing() -> None:
+    """https://cloud.google.com/iam/docs/creating-custom-roles#disabling-custom-role"""
+    policy, resources = policy_of(PROJECT, "projects/p/roles/mine")
+    resources.put("iam/projects/p/roles/mine", {"includedPermissions": ["a.b.c"], "stage": "BETA"})
+    assert policy.allows(WHO, "a.b.c", TOPIC)
+    resources.change("iam/projects/p/roles/mine", lambda role: role.update(stage="DISABLED"))
+    assert not policy.allows(WHO, "a.b.c", TOPIC)
+
+
+@pytest.mark.parametrize(("held", "allowed"), [("roles/viewer", True), ("roles/pubsub.viewer", False)])
+def test_a_bucket_may_grant_to_whoever_views_the_project(held: str, allowed: bool) -> None:
+    """https://cloud.google.com/storage/docs/access-control/iam#convenience-values"""
+    bucket = "storage/projects/_/buckets/b"
+    policy, resources = policy_of(PROJECT, held)
+    resources.set_policy(
+        bucket, {"bindings": [{"role": "roles/storage.objectViewer", "members": ["projectViewer:p"]}], "etag": "b"}
+    )
+    assert policy.allows(WHO, "storage.objects.get", f"{bucket}/objects/x") is allowed
+    assert not policy.allows("user:other@example.com", "storage.objects.get", f"{bucket}/objects/x")
+
+
+def test_bindings_add_up_and_a_condition_takes_nothing_away() -> None:
+    """https://cloud.google.com/iam/docs/policies#inheritance"""
+    never = {"expression": 'request.time < timestamp("2020-01-01T00:00:00Z")'}
+    policy, resources = policy_of(TOPIC, "roles/pubsub.publisher", condition=never)
+    assert not policy.allows(WHO, "pubsub.topics.publish", TOPIC)
+    resources.set_policy(PROJECT, {"bindings": [{"role": "roles/pubsub.publisher", "members": [WHO]}], "etag": "b"})
+    assert policy.allows(WHO, "pubsub.topics.publish", TOPIC)
 
 
 def test_a_condition_on_objects() -> None:
@@ -153,6 +184,8 @@ def test_calls_and_refusals_are_counted() -> None:
         ({"role": "roles/pubsub.viewer", "members": ["worker@p"]}, "members"),
         ({"role": "roles/pubsub.viewer", "members": [WHO]}, "members"),
         ({"role": "roles/pubsub.viewer", "members": [], "condition": {"expression": "maybe"}}, "condition"),
+        ({"role": "roles/owner", "members": [], "condition": {"expression": ALWAYS}}, "condition"),
+        ({"role": "roles/pubsub.viewer", "members": ["allUsers"], "condition": {"expression": ALWAYS}}, "condition"),
     ],
 )
 def test_a_policy_that_could_not_be_evaluated_is_refused(binding: dict[str, Any], field: str) -> None:

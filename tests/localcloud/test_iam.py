@@ -24,6 +24,10 @@ NOT_RESOURCE = GUIDE + "reference_policies_elements_notresource.html"
 RESOURCE = GUIDE + "reference_policies_elements_resource.html"
 PRINCIPAL = GUIDE + "reference_policies_elements_principal.html"
 NOT_PRINCIPAL = GUIDE + "reference_policies_elements_notprincipal.html"
+CROSS_ACCOUNT = GUIDE + "reference_policies_evaluation-logic-cross-account.html"
+SESSION_POLICIES = GUIDE + "access_policies.html#policies_session"
+ACTION = GUIDE + "reference_policies_elements_action.html"
+SET_OPERATORS = GUIDE + "reference_policies_condition-single-vs-multi-valued-context-keys.html"
 BATCH_QUEUE = "https://docs.aws.amazon.com/batch/latest/userguide/iam-example-restrict-job-queue.html"
 BATCH_TAGS = "https://docs.aws.amazon.com/batch/latest/userguide/iam-example-restrict-job-submission-by-tags.html"
 
@@ -136,6 +140,15 @@ def granted_to(principal: str, action: str = "s3:GetObject") -> dict[str, Any]:
     return policy(
         {"Effect": "Allow", "Principal": {"AWS": principal.removeprefix("AWS:")}, "Action": action, "Resource": "*"}
     )
+
+
+def but(*spared: str) -> dict[str, Any]:
+    names = {"AWS": [name.removeprefix("AWS:") for name in spared]}
+    return policy({"Effect": "Deny", "NotPrincipal": names, "Action": "s3:*", "Resource": "*"})
+
+
+def denied_to(principal: str) -> dict[str, Any]:
+    return policy(deny("s3:*", Principal={"AWS": principal.removeprefix("AWS:")}))
 
 
 CASES = {
@@ -284,8 +297,118 @@ CASES = {
         "*",
         None,
         rest={
-            "resource": policy({"Effect": "Deny", "NotPrincipal": {"AWS": USER[4:]}, "Action": "s3:*", "Resource": "*"})
+            "resource": policy(
+                {"Effect": "Deny", "NotPrincipal": {"AWS": [USER[4:], ROOT[4:]]}, "Action": "s3:*", "Resource": "*"}
+            )
         },
+    ),
+    **{
+        f"NotPrincipal of {name}": Case(
+            NOT_PRINCIPAL,
+            [EVERYTHING],
+            "s3:GetObject",
+            "*",
+            expected,
+            rest={"resource": but(*spared), **more},
+            caller=who,
+        )
+        for name, spared, who, more, expected in (
+            ("the user without the account", [USER], BY_USER, {}, RESOURCE_DENIES),
+            ("the account without the user", [ROOT], BY_USER, {}, RESOURCE_DENIES),
+            ("the account and another user", [ROOT, USER + "2"], BY_USER, {}, RESOURCE_DENIES),
+            ("the role and the account", [ROLE_NAME, ROOT], BY_SESSION, {}, None),
+            ("the role without the account", [ROLE_NAME], BY_SESSION, {}, RESOURCE_DENIES),
+            ("the session and the account", [SESSION, ROOT], BY_SESSION, {}, RESOURCE_DENIES),
+            ("a user with a boundary", [USER, ROOT], BY_USER, {"boundary": policy(allow("*"))}, RESOURCE_DENIES),
+        )
+    },
+    **{
+        f"deny of {name}": Case(
+            PRINCIPAL, [EVERYTHING], "s3:GetObject", "*", expected, rest={"resource": denied_to(whom)}, caller=who
+        )
+        for name, whom, who, expected in (
+            ("the role denies its sessions", ROLE_NAME, BY_SESSION, RESOURCE_DENIES),
+            ("the account denies its users", ROOT, BY_USER, RESOURCE_DENIES),
+            ("another role", ROLE_NAME + "2", BY_SESSION, None),
+            ("everybody", "AWS:*", BY_USER, RESOURCE_DENIES),
+        )
+    },
+    "a grant to a role of another account": Case(
+        CROSS_ACCOUNT,
+        [],
+        "s3:GetObject",
+        "*",
+        NO_IDENTITY,
+        rest={"resource": granted_to(ROLE_NAME.replace("1111", "9999"))},
+        caller=BY_SESSION,
+    ),
+    "trust of another account": Case(
+        CROSS_ACCOUNT,
+        [EVERYTHING],
+        "sts:AssumeRole",
+        "*",
+        NO_RESOURCE,
+        rest={"resource": granted_to(ROOT.replace("1111", "9999"), "sts:AssumeRole"), "resource_decides": True},
+    ),
+    "session policy and a grant to the role": Case(
+        SESSION_POLICIES,
+        [],
+        "s3:GetObject",
+        "*",
+        NO_SESSION,
+        rest={"session": policy(allow("s3:PutObject")), "resource": granted_to(ROLE_NAME)},
+        caller=BY_SESSION,
+    ),
+    "session policy grants nothing": Case(
+        SESSION_POLICIES, [], "s3:GetObject", "*", NO_IDENTITY, rest={"session": EVERYTHING}, caller=BY_SESSION
+    ),
+    "session policy and boundary": Case(
+        SESSION_POLICIES,
+        [EVERYTHING],
+        "s3:GetObject",
+        "*",
+        NO_BOUNDARY,
+        rest={"session": EVERYTHING, "boundary": policy(allow("ec2:*"))},
+        caller=BY_SESSION,
+    ),
+    "deny in a session policy": Case(
+        SESSION_POLICIES,
+        [EVERYTHING],
+        "s3:GetObject",
+        "*",
+        "with an explicit deny in a session policy",
+        rest={"session": policy(allow("*"), deny("s3:*")), "resource": granted_to(SESSION)},
+        caller=BY_SESSION,
+    ),
+    "deny in a boundary": Case(
+        BOUNDARIES,
+        [EVERYTHING],
+        "s3:GetObject",
+        "*",
+        "with an explicit deny in a permissions boundary",
+        rest={"boundary": policy(allow("*"), deny("s3:*")), "resource": granted_to(USER)},
+    ),
+    "resource in another case": Case(
+        RESOURCE, [policy(allow("*", "arn:aws:s3:::B/*"))], "s3:GetObject", "arn:aws:s3:::b/k", NO_IDENTITY
+    ),
+    "a wildcard within an action": Case(ACTION, [policy(allow("iam:*AccessKey*"))], "iam:ListAccessKeys", "*", None),
+    "a question mark within an action": Case(
+        ACTION, [policy(allow("s3:?etObject"))], "s3:GetObjectAcl", "*", NO_IDENTITY
+    ),
+    "a default is not a pattern": Case(
+        VARIABLES,
+        [policy(allow("s3:*", "arn:aws:s3:::b/${aws:PrincipalTag/team, 'a*'}"))],
+        "s3:GetObject",
+        "arn:aws:s3:::b/abc",
+        NO_IDENTITY,
+    ),
+    "a variable's name in another case": Case(
+        VARIABLES,
+        [policy(allow("s3:*", "arn:aws:s3:::b/${AWS:UserName}"))],
+        "s3:GetObject",
+        "arn:aws:s3:::b/bob",
+        None,
+        {"aws:username": "bob"},
     ),
     "NotPrincipal denies the others": Case(
         NOT_PRINCIPAL,
@@ -398,6 +521,33 @@ CONDITIONS: list[tuple[str, str, str, Any, dict[str, Any], bool]] = [
     (OPERATORS, "Null", "aws:TokenIssueTime", "true", {}, True),
     (OPERATORS, "Null", "aws:TokenIssueTime", "true", {"aws:tokenissuetime": "2020"}, False),
     (OPERATORS, "Null", "aws:RequestTag/team", "false", {"aws:requesttag/team": "x"}, True),
+    (OPERATORS, "StringEquals", "AWS:PrincipalTag/JOB", "a", {"aws:principaltag/job": "a"}, True),
+    (OPERATORS, "StringNotLike", "k", "a*", {}, True),
+    (OPERATORS, "StringNotEqualsIgnoreCase", "k", "ADMIN", {"k": "admin"}, False),
+    (OPERATORS, "StringLike", "k", "a?c", {"k": "abc"}, True),
+    (OPERATORS, "StringLike", "k", "A*", {"k": "abc"}, False),
+    (OPERATORS, "StringLikeIfExists", "k", "a*", {}, True),
+    (OPERATORS, "NumericGreaterThan", "k", "9", {"k": "10"}, True),
+    (OPERATORS, "NumericEquals", "k", "1", {}, False),
+    (OPERATORS, "DateEquals", "k", "2020-01-01T00:00:00", {"k": "1577836800"}, True),
+    (OPERATORS, "DateLessThan", "k", "2020-01-01", {"k": "2019-12-31T23:59:59Z"}, True),
+    (OPERATORS, "DateGreaterThanEquals", "k", "2020-01-01T01:00:00+01:00", {"k": "2020-01-01T00:00:00Z"}, True),
+    (OPERATORS, "BoolIfExists", "aws:SecureTransport", "false", {}, True),
+    (OPERATORS, "IpAddress", "aws:SourceIp", "2001:db8::/32", {"aws:sourceip": "2001:db8::7"}, True),
+    (OPERATORS, "IpAddress", "aws:SourceIp", "2001:db8::/32", {"aws:sourceip": "203.0.113.7"}, False),
+    (OPERATORS, "IpAddress", "aws:SourceIp", "203.0.113.7", {"aws:sourceip": "203.0.113.7"}, True),
+    (OPERATORS, "NotIpAddress", "aws:SourceIp", "203.0.113.0/24", {}, True),
+    (OPERATORS, "ArnLike", "k", "arn:aws:sns:*:*:*", {"k": "arn:aws:sns:r:1:a:b:c"}, True),
+    (OPERATORS, "ArnEquals", "k", "arn:aws:iam::1:role/*", {"k": "arn:aws:iam::1:role/a/b"}, True),
+    (OPERATORS, "ArnLike", "k", "arn:aws:iam::1:role/x", {"k": "arn:aws:iam::1:role/X"}, False),
+    (OPERATORS, "ArnLike", "k", "arn:aws:iam::1:role/x", {}, False),
+    (OPERATORS, "ArnNotEquals", "k", "arn:aws:iam::1:role/x", {}, True),
+    (OPERATORS, "Null", "k", "false", {}, False),
+    (SET_OPERATORS, "ForAllValues:StringEquals", "aws:TagKeys", ["a"], {"aws:tagkeys": []}, True),
+    (SET_OPERATORS, "ForAnyValue:StringLike", "aws:TagKeys", ["pre*"], TAGS_OR_NONE, True),
+    (SET_OPERATORS, "ForAnyValue:StringEqualsIfExists", "aws:TagKeys", ["x"], {}, True),
+    (SET_OPERATORS, "ForAnyValue:StringNotEquals", "aws:TagKeys", ["x"], {}, False),
+    (SET_OPERATORS, "ForAllValues:StringEqualsIgnoreCase", "aws:TagKeys", ["PREPROD", "STORAGE"], TAGS_OR_NONE, True),
     (MULTIPLE, "StringEquals", "k", ["a", "b"], {"k": "b"}, True),
     (MULTIPLE, "StringNotEquals", "k", ["a", "b"], {"k": "b"}, False),
     (MULTIPLE, "StringNotEquals", "k", ["a", "b"], {"k": "c"}, True),
