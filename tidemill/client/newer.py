@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -69,16 +68,20 @@ def code_files(spec: JobSpec, folder: Path) -> list[Path]:
 
 def changed_at(path: str | Path) -> float:
     """When a file, or any file of a folder, was last written or put in its place; 0 where there is none. A copy may
-    keep the time of its original, but not the time of its inode."""
+    keep the time of its original, but not the time of its inode. Folders behind links in a folder are not looked at:
+    they may lead back to it."""
+    at = _changed_at(path)
+    for folder, _, files in os.walk(path):
+        at = max([at, _changed_at(folder), *(_changed_at(os.path.join(folder, file)) for file in files)])
+    return at
+
+
+def _changed_at(path: str | Path) -> float:
     try:
         found = os.stat(path)
     except OSError:
         return 0.0
-    at = max(found.st_mtime, found.st_ctime)
-    if stat.S_ISDIR(found.st_mode):
-        with os.scandir(path) as files:
-            return max([at, *(changed_at(one.path) for one in files)])
-    return at
+    return max(found.st_mtime, found.st_ctime)
 
 
 def _folder(ledger: Ledger, spec: JobSpec) -> Path:
