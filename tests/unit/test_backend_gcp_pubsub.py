@@ -457,3 +457,16 @@ def test_an_emulator_gets_no_login(google, store, monkeypatch):
                           Resources(), 1, "ada", {}), [array([0])])  # fmt: skip
     assert "authorization" not in google.headers[0]
     assert len(google.messages[SUBSCRIPTION]) == 1
+
+
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("ahead", [600, -600])
+def test_the_first_time_that_is_asked_for_is_googles_too(backend, google, monkeypatch, ahead, refused):
+    """A look at a job reads nothing but the store, and a job that it lets begin has the time of that look."""
+    here = google.now + ahead
+    monkeypatch.setattr("time.time", lambda: here)
+    if refused:
+        google.refuse = lambda api, path: (403, {"error": {"message": "no"}})
+    assert abs(backend.now() - google.now) < 2
+    assert abs(backend.at().timestamp() - google.now) < 2
+    assert len(google.calls) == 1

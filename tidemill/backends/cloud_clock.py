@@ -14,6 +14,8 @@ class CloudClock:
 
     def __init__(self) -> None:
         self._offset = 0.0
+        self.known = False
+        """Whether an answer has told it."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -26,5 +28,5 @@ class CloudClock:
         except ValueError:
             return
         if stamp is not None:
-            offset = stamp - time.time()
+            self.known, offset = True, stamp - time.time()
             self._offset = offset if abs(offset) > _ROUNDED_SECONDS else 0.0

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -69,8 +70,18 @@ class GcpPubSub(Backend):
         return self._session.user()
 
     def now(self) -> float:
-        """Google's clock, as its last answer told it."""
+        """Google's clock, as its last answer told it. The first one is asked for: most looks at a job read nothing but
+        the store, whose answers do not tell."""
+        if not self._session.clock.known:
+            self._ask_for_an_answer()
         return self._session.now()
+
+    def _ask_for_an_answer(self) -> None:
+        subscription = next((queue.gcp.subscription for queue in self._descriptor.queues.values() if queue.gcp), None)
+        with suppress(CloudError):
+            # A refusal tells the time, too.
+            if subscription:
+                self._session.call("pubsub", "GET", f"v1/{subscription}", action="pubsub.subscriptions.get", pauses=())
 
     # ---- publishing ---------------------------------------------------------------------------------------------
 

@@ -92,11 +92,11 @@ class GoogleSession:
         self._lock = threading.Lock()
         self._session: requests.Session | None = None
         self._plain: requests.Session | None = None
-        self._clock = CloudClock()
+        self.clock = CloudClock()
 
     def now(self) -> float:
         """Seconds since the epoch by the clock of the cloud's last answer."""
-        return self._clock.now()
+        return self.clock.now()
 
     def user(self) -> str:
         credentials = self._logged_in()
@@ -158,7 +158,7 @@ class GoogleSession:
                 answer = session.request(
                     method, base + path, data=data, params=params, headers=headers, timeout=TIMEOUTS
                 )
-                self._clock.heard(answer.headers.get("Date"))
+                self.clock.heard(answer.headers.get("Date"))
                 if answer.ok:
                     return answer.json() if answer.content else {}
                 failure, passes = refusal(answer.status_code, answer.text, action, api, self.project)
