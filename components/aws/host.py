@@ -188,7 +188,8 @@ def unpack(layer, folder):
             name, parent = entry.name.rstrip("/"), posixpath.dirname(entry.name.rstrip("/"))
             target, size = posixpath.normpath(posixpath.join(parent, entry.linkname)), size + entry.size
             # It goes up only at its beginning, from a real folder, so no other link can lead it out.
-            inside = (target + "/").startswith("tidemill/") and ".." not in entry.linkname.lstrip("./").split("/")
+            onward = re.sub(r"^(\.\.?(/+|$))*", "", entry.linkname).split("/")
+            inside = (target + "/").startswith("tidemill/") and ".." not in onward
             kind = entry.isreg() or entry.isdir() or (entry.issym() and inside)
             if not kind or name.split("/")[0] != "tidemill" or {".", "..", ""} & set(name.split("/")):
                 raise ValueError(f"the layer holds {entry.name!r}, which is no file, folder or inner link of a worker")

@@ -240,6 +240,12 @@ HOSTILE: dict[str, list[Entry]] = {
         ("tidemill/a/b", LINK, "../lib"),
         ("tidemill/c", LINK, "a/b/../../.."),
     ],
+    "a link through a link whose name begins with dots": [
+        ("tidemill/a", FOLDER, ""),
+        ("tidemill/a/b", FOLDER, ""),
+        ("tidemill/a/b/...", LINK, "../.."),
+        ("tidemill/a/b/out", LINK, ".../../../owned"),
+    ],
     "a file through a link": [("tidemill/l", LINK, "lib"), ("tidemill/l/x", FILE, "")],
     "a link in place of a folder": [("tidemill/lib", LINK, ".")],
     "a file twice": [("tidemill/tidemill-worker", FILE, "")],
@@ -316,7 +322,8 @@ def test_the_service_has_no_rights():
     parsed.read_string(unit)
     settings = dict(parsed["Service"])
     assert settings["User"] == "tidemill-host"
-    assert f"--shell /sbin/nologin {settings['User']}\n" in text
+    user = f"getent passwd {settings['User']} >/dev/null || useradd --system --no-create-home"
+    assert f"\n{user} --shell /sbin/nologin {settings['User']}\n" in text
     assert "/var/lib/" + settings["StateDirectory"] == host.FOLDER
     rights = ("NoNewPrivileges", "CapabilityBoundingSet", "ProtectSystem", "ProtectHome", "PrivateDevices")
     assert [settings[each] for each in rights] == ["yes", "", "strict", "yes", "yes"]
