@@ -201,7 +201,7 @@ def _entries(root: Path, what: str) -> tuple[list[_Entry], _LeftOut]:
                 yield from visit(path)
             else:
                 one = _entry(root, path)
-                if decided is None and secrecy.is_secret(entry.path, one.size, code=True):
+                if decided is None and one.link is None and secrecy.is_secret(entry.path, one.size, code=True):
                     secrets.append(one.name)
                 yield one
 

@@ -10,26 +10,42 @@ import re
 
 NAME = re.compile(r"(SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY|API_?KEY|(^|_)TOKEN$)", re.IGNORECASE)
 """Of a variable."""
-VALUE = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY|\bA(KIA|SIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|\bhf_\w{30})")
+_TOKEN = (
+    r"\bgh[pousr]_\w{30}|\bgithub_pat_\w{30}|\bglpat-[\w-]{20}|\bhf_[A-Za-z0-9]{30}|\bpul-[0-9a-f]{40}\b"
+    r"|\bA(?:KIA|SIA)(?![0-9A-Z]*EXAMPLE)[0-9A-Z]{16}\b"
+)
+VALUE = re.compile(rf"-----BEGIN [A-Z ]*PRIVATE KEY|{_TOKEN}")
 """Of a variable."""
-FOLDERS = frozenset({".aws", ".azure", ".config/gcloud", ".gnupg", ".kube", ".ssh"})
+FOLDERS = frozenset({".aws", ".azure", ".config/gcloud", ".config/gh", ".gnupg", ".kube", ".pulumi", ".ssh"})
 """Where programs keep a person's logins."""
 INSTEAD = "Ask the stack's owner to declare what machines need under tidemill:queues.<queue>.secrets."
 _FILES = re.compile(
-    r"""(\.env(\.(?!(example|sample|template|dist|defaults?)$)[\w.-]+)?
-    |[._]netrc|\.pgpass|\.my\.cnf|\.pypirc|\.git-credentials|\.dockercfg|\.s3cfg|\.boto|\.vault-token
-    |id_(rsa|dsa|ecdsa|ed25519)(_sk)?|.*\.(p12|pfx|ppk|kdbx)|(.*[.-])?kubeconfig(\.ya?ml)?
-    |application_default_credentials\.json)""",
+    r"""(\.env(\.(?!([\w.-]+\.)?(example|sample|template|dist|defaults?)$)[\w.-]+)?
+    |[._]netrc|\.pgpass|\.my\.cnf|\.pypirc|\.git-credentials|\.dockercfg|\.s3cfg|\.boto|\.vault-token|\.databrickscfg
+    |id_(rsa|dsa|ecdsa|ed25519)(_sk)?|.*\.(p12|pfx|ppk|kdbx|jks|keystore)|(.*[.-])?kubeconfig(\.ya?ml)?
+    |.*\.tfstate(\.backup)?|credentials\.tfrc\.json|application_default_credentials\.json)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_TELLING = re.compile(r".*\.(pem|key)|.*(account|credential|secret).*|\.npmrc|config(\.json)?", re.IGNORECASE)
-"""Names of files of a folder of data that are read."""
-_INSIDE = re.compile(
-    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----(\s|\\[nr])*[A-Za-z0-9+/]{8}"
-    rb"|\bA(?:KIA|SIA)(?![0-9A-Z]*EXAMPLE)[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|\bhf_[A-Za-z0-9]{30}"
-    rb"|aws_secret_access_key\s*=\s*[^\s<$]|client-key-data:\s*\w|_authToken\s*=\s*[^\s$<]"
-    rb'|"auths"\s*:\s*\{[^}]*"auth"\s*:\s*"\w'
+_TELLING = re.compile(
+    r"""(.*\.(pem|p8|key)|.*(account|credential|secret|firebase-adminsdk).*|.*keys?(\.(csv|json|txt))?|.*_(rsa|ed25519)
+    |.*-[0-9a-f]{12}\.json|\.npmrc|\.yarnrc\.yml|rclone\.conf|hosts\.yml|config(\.json)?)""",
+    re.VERBOSE | re.IGNORECASE,
 )
+"""Names of files of a folder of data that are read. Google names the key of an account `PROJECT-<12 hex digits>.json`.
+"""
+_INSIDE = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr])*(?:[A-Za-z0-9+/]{8}|Proc-Type:|Version:|Comment:)"
+    rb"|(?i:aws_secret_access_key|secretaccesskey)[\"']?[ \t]*[=:][ \t]*[\"']?(?![\w/+]*EXAMPLE)[A-Za-z0-9/+]{40}\b"
+    rb"|client-key-data:\s*\w|\btoken:\s*eyJ\w|(?:_authToken|npmAuthToken)[ \t]*[=:][ \t]*[^\s$<]"
+    rb'|"auths"\s*:\s*\{[^}]*"auth"\s*:\s*"\w|' + _TOKEN.encode()
+)
+_SETTINGS = re.compile(r".*\.(env|tfvars)|\.envrc", re.IGNORECASE)
+_SETTING = re.compile(
+    rb"^[ \t]*(?:export[ \t]+)?\w*(?:SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY|API_?KEY|TOKEN)"
+    rb"[ \t]*=[ \t]*[\"']?[^\s\"'$<{]",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line of such a file; others have too many that are no secrets."""
 _MOST_BYTES = 64 * 1024
 """Files with logins are small."""
 
@@ -46,10 +62,12 @@ def is_secret(path: str, size: int, *, code: bool) -> bool:
     name = os.path.basename(path)
     if _FILES.fullmatch(name):
         return True
-    if size > _MOST_BYTES or not (code or _TELLING.fullmatch(name)):
+    settings = _SETTINGS.fullmatch(name)
+    if size > _MOST_BYTES or not (code or settings or _TELLING.fullmatch(name)):
         return False
     try:
         with open(path, "rb") as file:
-            return _INSIDE.search(file.read(_MOST_BYTES)) is not None
+            content = file.read(_MOST_BYTES)
     except OSError:
         return False  # Whoever sends it says why it cannot be read.
+    return bool(_INSIDE.search(content) or (settings and _SETTING.search(content)))

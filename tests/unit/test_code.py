@@ -72,7 +72,18 @@ def test_a_folder_is_packed_sorted_without_times_and_owners(folder):
         ("sa.json", json.dumps({"type": "service_account", "private_key": KEY})),
         ("config.py", 'AWS = "AKIAABCDEFGHIJKLMNOP"'),
         ("config.py", f'HF = "hf_{"a" * 34}"'),
-        ("my-credentials", "[default]\naws_secret_access_key = wJalrXUtnFEMI\n"),
+        ("my-credentials", f"[default]\naws_secret_access_key = {40 * 'w'}\n"),
+        (".envrc", "export DB_PASSWORD=hunter2\n"),
+        ("deploy/prod.env", "LOG=1\nAPI_KEY='abc'\n"),
+        ("infra/terraform.tfstate", "{}"),
+        ("prod.tfvars", 'db_password = "hunter2"\n'),
+        ("server.jks", ""),
+        ("old.pem", "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"),
+        ("me.asc", "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQOYBFabcdef\n"),
+        ("pat.txt", f"github_pat_{30 * '1'}"),
+        ("pulumi.json", f'{{"token": "pul-{40 * "a"}"}}'),
+        ("config", "users:\n- user:\n    token: eyJhbGciOi\n"),
+        (".yarnrc.yml", "npmAuthToken: npm_abc\n"),
         (".npmrc", "//registry.npmjs.org/:_authToken=npm_abc\n"),
         (".docker/config.json", '{"auths": {"ghcr.io": {"auth": "YTpi"}}}'),
     ],
@@ -94,6 +105,10 @@ def test_what_looks_like_a_secret_is_refused_by_name_unless_it_is_ignored_or_wan
     ("name", "text"),
     [
         (".env.example", "TOKEN=\n"),
+        (".env.ci.template", "TOKEN=\n"),
+        ("prod.env", "LOG_LEVEL=1\nTOKENS=5\nPASSWORD=$FROM_VAULT\n"),
+        ("README.md", "aws_secret_access_key = YOUR_KEY"),
+        ("config.ini", "aws_secret_access_key =\naws_session_token =\n"),
         ("cacert.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n"),
         ("scan.py", 'KEYS = "-----BEGIN PRIVATE KEY-----"'),
         ("test_s3.py", 'KEY = "AKIAIOSFODNN7EXAMPLE"'),
@@ -106,6 +121,14 @@ def test_what_looks_like_a_secret_is_refused_by_name_unless_it_is_ignored_or_wan
 def test_what_only_resembles_a_secret_is_packed(folder, name, text):
     write(folder, {name: text})
     assert name in members(pack(folder))
+
+
+def test_what_a_link_leads_to_is_not_opened(folder):
+    """To open a pipe would wait for its writer; it is told as what it is."""
+    os.mkfifo(folder / "z")
+    (folder / "a").symlink_to("z")
+    with pytest.raises(CallerError, match="z is a pipe"):
+        pack(folder)
 
 
 def test_folders_with_logins_are_left_out_and_that_is_said(folder):

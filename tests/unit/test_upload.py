@@ -215,6 +215,12 @@ def private_key(data: Path) -> None:
     (data / "server.pem").write_text("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n")
 
 
+def google_key(data: Path) -> None:
+    """Under the name that Google gives it."""
+    key = '{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADAN"}'
+    (data / "vision-prod-0123456789ab.json").write_text(key)
+
+
 def pipe(data: Path) -> None:
     os.mkfifo(data / "x")
 
@@ -239,6 +245,7 @@ def not_utf8(data: Path) -> None:
         (login, "may hold secrets"),
         (settings, "may hold secrets"),
         (private_key, "may hold secrets"),
+        (google_key, "may hold secrets"),
         (pipe, "is not a plain file"),
         (line_break, "line break"),
         (control, "control character"),
