@@ -250,7 +250,8 @@ def test_addresses_that_are_refused_are_not_repeated(url):
 
 
 PRIVATE = ("127.0.0.1", "::1", "10.0.0.5", "169.254.169.254", "100.64.0.1", "0.0.0.0", "fe80::1%eth0", "fd00::1",
-           "::ffff:10.0.0.5", "64:ff9b::a00:5", "2002:a00:5::", "224.0.0.1")  # fmt: skip
+           "::ffff:10.0.0.5", "64:ff9b::a00:5", "2002:a00:5::", "224.0.0.1",
+           "::a00:5", "::ffff:0:a00:5", "64:ff9b:1::a00:5", "fec0::1")  # fmt: skip
 
 
 class Lookups:

@@ -14,6 +14,9 @@ from typing import Any
 
 _EMBEDS = ipaddress.ip_network("64:ff9b::/96")
 """IPv6 addresses that end with one of IPv4. Source: https://www.rfc-editor.org/rfc/rfc6052"""
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All other IPv6 addresses of the internet. Outside lie older forms of IPv4 addresses, and networks' own translators.
+Source: https://www.iana.org/assignments/ipv6-address-space/ipv6-address-space.xhtml"""
 
 
 class NotPublicError(OSError):
@@ -25,7 +28,11 @@ def is_public(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        ip = inner or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _EMBEDS else ip)
+        if inner is None and ip in _EMBEDS:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is None and ip not in _UNICAST:
+            return False
+        ip = inner or ip
     return ip.is_global and not ip.is_multicast
 
 
