@@ -98,6 +98,10 @@ class CallerError(TidemillError):
         return cls(problem, nearest(str(name), names.split(", ")).strip(), what=kind, value=shown(name), allowed=names)
 
 
+class ObjectNameError(CallerError):
+    """A listing has an object whose name cannot be read. It tells nothing of the other objects."""
+
+
 class CloudError(TidemillError):
     """The cloud refused or did not answer; exit code 3. `code` is its own name of the refusal, as `AccessDenied`."""
 

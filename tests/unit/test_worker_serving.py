@@ -10,14 +10,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import obstore
 import pytest
 
 from tests.conftest import PatchTime
 from tests.stored import write_manifest, write_round, write_spec
 from tidemill import layout
 from tidemill.descriptor import Resources, WorkerExit
-from tidemill.errors import StoreError
+from tidemill.errors import ObjectNameError, StoreError
 from tidemill.job import CostLimit, JobSpec, build_spec
 from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import is_alive
@@ -573,3 +575,13 @@ class TestJobStop:
         worker.set(StopReason.NOTICE)
         assert (one.raised, one.cancelled) == (True, False)
         assert one.wait(60)
+
+
+def test_a_name_that_no_listing_takes_keeps_no_worker_from_the_others(store, serve, monkeypatch):
+    """A chunk without its spec: the worker asks whether the store is there, and a program has put `jobs//x` there."""
+    gone, other = Submitted(store), Submitted(store)
+    first, second = Lease(gone), Lease(other)
+    obstore.delete(store._backend, layout.spec(gone.spec.job))
+    monkeypatch.setattr(store, "page", Mock(side_effect=ObjectNameError("the name 'jobs//x' cannot be read.")))
+    serve(Source(first, second)).run()
+    assert (first.ended, second.ended) == (["ack"], ["ack"])

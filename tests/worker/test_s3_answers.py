@@ -9,11 +9,14 @@ from typing import Literal
 import pytest
 
 from tests.loopback_s3 import LoopbackS3
-from tests.stored import failed_chunks, write_spec
+from tests.stored import failed_chunks, write_manifest, write_round, write_spec
+from tests.unit.client_fakes import FakeBackend, descriptor, outcome
+from tidemill.client import Job, Pipeline, fetch, journal
+from tidemill.client.fetch_target import INDEX
 from tidemill.client.items import open_items
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
-from tidemill.ledger import Ledger, Outcome
+from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.store import Store, Stores
 from tidemill.store import store as module
 
@@ -141,6 +144,48 @@ def test_a_name_that_cannot_be_read_is_told_and_not_its_prefix_alone(bucket, nam
     with pytest.raises(CallerError) as error:
         listed("s3://bucket/h/")
     assert f"the name {name.replace('&#9;', chr(9))!r} has an empty, `.` or `..` part" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["../owned", "a//b", "./x"])
+@pytest.mark.parametrize("items", [None, [0, 1]])
+def test_a_name_that_cannot_be_read_is_a_problem_of_its_item(bucket, ledger, tmp_path, monkeypatch, *, name, items):
+    monkeypatch.setattr(fetch, "LISTED_TOGETHER", 1 if items else 100)
+    uris = [f"s3://raw/{n}.jpg" for n in range(3)]
+    described = descriptor().model_copy(update={"store": "s3://bucket"})
+    write_manifest(ledger.store, JOB, uris, 3)
+    spec = build_spec(name="t", queue="cpu", command=["x"], chunk_size=3, items_total=3, chunks_total=1, job=JOB)
+    write_spec(ledger, spec)
+    write_round(ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=1)]))
+    job = Job(Pipeline(described, ledger.store, FakeBackend()).site, JOB, spec)
+    outcomes = [outcome(n, uri, failed=False) for n, uri in enumerate(uris)]
+    for found in outcomes:
+        found.output = f"{job.output}/{found.index}/a.1/"
+        bucket.objects[f"{found.output}x.npy".removeprefix("s3://bucket/")] = b"%d" % found.index
+    ledger.chunk(0, 0).commit("a.1", outcomes)
+    bucket.objects[f"{outcomes[1].output}{name}".removeprefix("s3://bucket/")] = b"owned"
+    report = job.fetch(tmp_path / "a/b/out", items=items)
+    there = [n for n in (0, 2) if items is None or n in items]
+    brought = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != INDEX]
+    assert sorted(brought) == [tmp_path / f"a/b/out/{n}/x.npy" for n in there]
+    ((item, why),) = report.moved.problems
+    assert item == "1"
+    assert "has an empty, `.` or `..` part or a control character" in why
+    assert (report.complete, report.gone.count, report.whole) == (len(there), 0, False)
+
+
+@pytest.mark.parametrize("name", ["jobs//x", "jobs/../x", "jobs/.journal//x"])
+def test_jobs_are_listed_whatever_a_program_has_stored(bucket, ledger, name):
+    spec = build_spec(name="t", queue="q", command=["p"], chunk_size=1, items_total=1, chunks_total=1, job=JOB)
+    write_spec(ledger, spec)
+    journal.enter(ledger.store, spec)
+    bucket.objects[name] = b"x"
+    assert [found.job for found in journal.newest_specs(ledger.store)] == [JOB]
+
+
+def test_jobs_that_cannot_be_listed_are_told_in_a_sentence(bucket, ledger):
+    bucket.objects = {"jobs//x": b"x", "jobs/.journal//x": b"x"}
+    with pytest.raises(CallerError, match="jobs cannot be listed"):
+        next(journal.newest_specs(ledger.store))
 
 
 def test_a_folders_marker_that_is_not_empty_is_not_an_item(bucket):

@@ -20,7 +20,7 @@ from tidemill.client.fetch_target import Fetching, FetchTarget
 from tidemill.client.given import indexes
 from tidemill.client.item_names import ItemNames, Taken, ending_of, safe_path
 from tidemill.client.site import Site
-from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
+from tidemill.errors import CallerError, ObjectNameError, StoreDeniedError, StoreMissingError, one_line
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.paired import items_of, paired
@@ -92,6 +92,8 @@ class _Found(NamedTuple):
     store: Store
     prefix: str
     files: list[Entry]
+    problem: str = ""
+    """Why they cannot be listed."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ class _Outputs:
         if own and count > self._spec.items_total // LISTED_TOGETHER:
             yield from self._listed_together(self._succeeded(wanted))
         else:
-            yield from self._listed_each(self._succeeded(wanted))
+            yield from self._listed_each((o.index, n, o.output or "") for o, n in self._succeeded(wanted))
 
     # ---- which items have outputs -------------------------------------------------------------------------------
 
@@ -228,39 +230,51 @@ class _Outputs:
         for outcome, name in items:
             index, _, attempt = (outcome.output or "")[skip:].rstrip("/").partition("/")
             waiting[int(index)] = attempts.setdefault(attempt, attempt), name
-        for index, entries in groupby(
-            store.entries(prefix), key=lambda entry: entry.name[len(prefix) :].partition("/")[0]
-        ):
-            attempt, name = waiting.get(int(index), ("", "")) if index.isdecimal() else ("", "")
-            place = f"{prefix}{index}/{attempt}/"
-            files = [entry for entry in entries if attempt and entry.name.startswith(place)]
-            if files:
-                del waiting[int(index)]
-                yield _Found(int(index), name, store, place, files)
+        try:
+            for index, entries in groupby(
+                store.entries(prefix), key=lambda entry: entry.name[len(prefix) :].partition("/")[0]
+            ):
+                attempt, name = waiting.get(int(index), ("", "")) if index.isdecimal() else ("", "")
+                place = f"{prefix}{index}/{attempt}/"
+                files = [entry for entry in entries if attempt and entry.name.startswith(place)]
+                if files:
+                    del waiting[int(index)]
+                    yield _Found(int(index), name, store, place, files)
+        except ObjectNameError:
+            # A program has the job's rights, and stores what it likes. One listing per item finds whose it is.
+            left = sorted(waiting.items())
+            yield from self._listed_each((n, name, store.uri_of(f"{prefix}{n}/{at}/")) for n, (at, name) in left)
+            return
         for index in sorted(waiting):
             self._without_files(index)
 
-    def _listed_each(self, items: Iterable[tuple[Outcome, str]]) -> Iterator[_Found]:
-        """By a listing per item, a few side by side."""
+    def _listed_each(self, items: Iterable[tuple[int, str, str]]) -> Iterator[_Found]:
+        """By a listing per item, a few side by side; each item with its name in the folder and the URI of its files."""
         ahead: deque[Future[_Found]] = deque()
         with ThreadPoolExecutor(_LISTINGS) as pool:
-            for outcome, name in items:
-                ahead.append(pool.submit(self._list, outcome, name))
+            for item in items:
+                ahead.append(pool.submit(self._list, *item))
                 if len(ahead) > 2 * _LISTINGS:
                     yield from self._seen(ahead.popleft().result())
             while ahead:
                 yield from self._seen(ahead.popleft().result())
 
-    def _list(self, outcome: Outcome, name: str) -> _Found:
-        store, prefix = self._stores.locate(outcome.output or "")
+    def _list(self, index: int, name: str, uri: str) -> _Found:
+        store, prefix = self._stores.locate(uri)
+        files: list[Entry] = []
+        problem = ""
         try:
-            files = list(store.entries(prefix))
+            files = sorted(store.entries(prefix))
         except StoreMissingError:
-            files = []
-        return _Found(outcome.index, name, store, prefix, sorted(files))
+            pass
+        except ObjectNameError as error:
+            problem = one_line(error.problem)
+        return _Found(index, name, store, prefix, files, problem)
 
     def _seen(self, found: _Found) -> Iterator[_Found]:
-        if found.files:
+        if found.problem:
+            self._report.moved.problems.append((found.name, found.problem))
+        elif found.files:
             yield found
         else:
             self._without_files(found.item)

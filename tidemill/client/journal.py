@@ -7,12 +7,12 @@ the same, by its folder: one of version 0.1, or one whose submit died in between
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 
 from tidemill import layout
-from tidemill.errors import CallerError, StoreMissingError
+from tidemill.errors import CallerError, ObjectNameError, StoreMissingError
 from tidemill.job import JOB_PATTERN, NAME_PATTERN, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.store import Store
@@ -28,9 +28,17 @@ def enter(store: Store, spec: JobSpec) -> None:
 def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
     """Specs of the jobs of a store, or of those of a name, newest first. A spec is read only when it is asked for."""
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        folders = pool.submit(store.folders, layout.JOBS)
-        entries = [entry.rpartition("/")[2].partition("~") for entry in store.list(layout.JOURNAL)]
-        there = [folder.rpartition("/")[2] for folder in folders.result()]
+        folders = pool.submit(_listed, lambda: store.folders(layout.JOBS))
+        journal = _listed(lambda: store.list(layout.JOURNAL))
+        if (found := folders.result()) is None and journal is None:
+            raise ObjectNameError(
+                f"{store.uri}/{layout.JOBS}: a name there has an empty, `.` or `..` part or a control character, and "
+                "jobs cannot be listed.",
+                "Name a job by its id, or ask the stack's owner to remove the object.",
+            )
+        entries = [entry.rpartition("/")[2].partition("~") for entry in journal or ()]
+        # Where folders cannot be listed, the journal tells which jobs there are.
+        there = [job for _, _, job in entries] if found is None else [name.rpartition("/")[2] for name in found]
         ids = {job for job in there if re.fullmatch(JOB_PATTERN, job) and name in (None, job.rpartition("-")[0])}
         known = {job: at for at, _, job in entries if job in ids}
         unknown = filter(None, pool.map(lambda job: known_spec(store, job), ids - known.keys()))
@@ -40,6 +48,14 @@ def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
     for job in sorted(times, key=lambda job: (times[job], job), reverse=True):
         if spec := read.get(job) or known_spec(store, job):
             yield spec
+
+
+def _listed(names: Callable[[], Iterable[str]]) -> list[str] | None:
+    """Names; None where one of them cannot be read: any job of the team may write one."""
+    try:
+        return list(names())
+    except ObjectNameError:
+        return None
 
 
 def find_spec(store: Store, job: str) -> JobSpec:

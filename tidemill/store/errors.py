@@ -7,7 +7,7 @@ import re
 
 from obstore.exceptions import InvalidPathError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
 
-from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.errors import CallerError, ObjectNameError, StoreDeniedError, StoreError, StoreMissingError
 
 NO_LOGIN = "NoLogin"
 """Code of an error: there is no login at all."""
@@ -49,10 +49,10 @@ def translated(error: Exception, verb: str, uri: str) -> Exception:
     return StoreError(f"{verb} of {uri} failed: {_answer(error)}", code=_code(error))
 
 
-def _unreadable(uri: str, error: Exception) -> CallerError:
+def _unreadable(uri: str, error: Exception) -> ObjectNameError:
     """The error for a name that obstore refuses. For a listing, only obstore's text has the name."""
     named = re.search(r'Path "(.*?)"[ :]', str(error), re.DOTALL)
-    return CallerError(
+    return ObjectNameError(
         f"{uri}: the name {(named[1] if named else uri)!r} has an empty, `.` or `..` part or a control character, and "
         "cannot be read.",
         "Rename the object, or list only the others. A program can still read it by its {uri}.",

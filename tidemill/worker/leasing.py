@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from tidemill import layout
 from tidemill.descriptor import Resources
-from tidemill.errors import CallerError, DamagedError, StoreError, StoreMissingError, TidemillError
+from tidemill.errors import CallerError, DamagedError, ObjectNameError, StoreError, StoreMissingError, TidemillError
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger
 from tidemill.ledger.digest import UNKNOWN, RanOn
@@ -95,7 +96,8 @@ class Leasing:
             self._refuse_damaged(lease, error)
         except StoreMissingError as error:
             # If the whole store is out of reach, this raises, and nothing is acknowledged.
-            self._store.page(layout.JOBS)
+            with suppress(ObjectNameError):  # An object there proves that it is not.
+                self._store.page(layout.JOBS)
             if self._store.exists(layout.spec(lease.job)):
                 self._refuse_damaged(lease, DamagedError(str(error)))
             else:
