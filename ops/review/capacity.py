@@ -116,8 +116,10 @@ def _dollars(fleet: Fleet) -> tuple[str, ...]:
     usd = fleet.usd_hour_after
     if usd is None:
         return ()
-    known = (f"At most ${usd.high:,.2f} per hour with all its machines.",) if usd.high is not None else ()
-    return (*known, f"No price is known here for {', '.join(usd.unknown)}.") if usd.unknown else known
+    if not usd.unknown:
+        return (f"At most ${usd.high:,.2f} per hour with all its machines.",) if usd.high is not None else ()
+    known = () if usd.high is None else (f"${usd.high:,.2f} per hour with all its machines of a known price.",)
+    return (*known, f"No price is known here for {', '.join(usd.unknown)}.")
 
 
 def _first(steps: list[Step], *, before: bool) -> set[str]:

@@ -52,12 +52,12 @@ def _gone(steps: list[Step], kinds: dict[str, str], severity: Severity, whole: s
         return
     names = tuple(f"{kinds[step.type]} {step.name}" for step in sorted(gone, key=lambda step: step.name))
     if not any(step.after for step in steps if step.type in kinds):
-        title = f"nothing of the stack's {whole} is left: {counted(len(gone), 'resource')} go"
+        title = f"nothing of the stack's {whole} is left: {counted(len(gone), 'resource')} deleted"
         yield Finding(severity, "unwatched", "", "", title, names)
         return
     # With a queue go the alarms about it.
     queue = any(step.op == "delete" and (step.type == ENVIRONMENT or step.type in GROUPS) for step in steps)
-    title = f"some of the stack's {whole} go: {counted(len(gone), 'resource')}"
+    title = f"some of the stack's {whole} go: {counted(len(gone), 'resource')} deleted"
     yield Finding("low" if queue else "medium", "unwatched", "", "", title, names)
 
 

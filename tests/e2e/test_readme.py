@@ -195,7 +195,7 @@ def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
 
 def test_the_commands_for_gcp(tmp_path: Path) -> None:
     """Everything except the state's location: Pulumi's own clients of Cloud Storage and Cloud KMS reach only Google."""
-    typed = ON_GCP.replace('pulumi login "$backend"', 'pulumi login "file://$PWD"')
+    typed = ON_GCP.replace('pulumi login "$backend"', 'pulumi login "file://${PWD%/bootstrap}"')
     typed = typed.replace(' --secrets-provider "$secrets"', "")
     folder = tmp_path / "tidemill"
     checkout(folder, "vision-gcp-dev")

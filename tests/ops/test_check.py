@@ -80,6 +80,14 @@ def test_one_stack_is_named(stacks):
             "Allowed: what is in us-west-2, the stack's region.",
         ),
         (
+            GOOD.replace(
+                '1"}',
+                '1"}, capacity: [{market: on_demand, max_cpus: 8, reservation: '
+                "'arn:aws:resource-groups:eu-west-1:123456789012:group/held'}]",
+            ),
+            "Allowed: what is in us-west-2, the stack's region.",
+        ),
+        (
             GCP + "  tidemill:logs: {kms_key: projects/p/locations/eu/keyRings/r/cryptoKeys/k}\n",
             "Allowed: what is in us-central1, the stack's region.",
         ),

@@ -206,7 +206,7 @@ EDITS = (
         lambda: told(gone(ALARM, "stalled"), gone(ALARM, "blocked"), gone(TOPIC, "topic")),
         "high",
         "unwatched",
-        "nothing of the stack's alarms is left: 3 resources go",
+        "nothing of the stack's alarms is left: 3 resources deleted",
     ),
     Edit("all alert policies on GCP are removed", lambda: told(gone(ALERT, "silent")), "high", "unwatched", "left"),
     Edit(

@@ -51,6 +51,9 @@ def _used(config: StackConfig) -> Iterator[Named]:
     yield ("monitoring", "topic"), config.monitoring.topic
     yield ("store", "kms_key"), config.store.kms_key
     yield ("logs", "kms_key"), config.logs.kms_key
+    for name, queue in config.queues.items():
+        for index, rung in enumerate(queue.capacity):
+            yield ("queues", name, "capacity", index, "reservation"), rung.reservation
     if config.network.existing:
         yield ("network", "existing", "subnetwork"), config.network.existing.subnetwork
 
