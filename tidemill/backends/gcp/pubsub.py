@@ -73,15 +73,8 @@ class GcpPubSub(Backend):
         """Google's clock, as its last answer told it. The first one is asked for: most looks at a job read nothing but
         the store, whose answers do not tell."""
         if not self._session.clock.known:
-            self._ask_for_an_answer()
+            _ask_for_an_answer(self._session, self._descriptor)
         return self._session.now()
-
-    def _ask_for_an_answer(self) -> None:
-        subscription = next((queue.gcp.subscription for queue in self._descriptor.queues.values() if queue.gcp), None)
-        with suppress(CloudError):
-            # A refusal tells the time, too.
-            if subscription:
-                self._session.call("pubsub", "GET", f"v1/{subscription}", action="pubsub.subscriptions.get", pauses=())
 
     # ---- publishing ---------------------------------------------------------------------------------------------
 
@@ -219,6 +212,14 @@ class GcpPubSub(Backend):
     def queue_facts(self, queue: Queue) -> tuple[CloudFacts | None, list[Unseen]]:
         # A submit has looked at topic and subscription already.
         return GcpFacts(), []
+
+
+def _ask_for_an_answer(session: GoogleSession, descriptor: Descriptor) -> None:
+    """Make a call for the time that its answer tells, which may be a refusal."""
+    subscription = next((queue.gcp.subscription for queue in descriptor.queues.values() if queue.gcp), None)
+    with suppress(CloudError):
+        if subscription:
+            session.call("pubsub", "GET", f"v1/{subscription}", action="pubsub.subscriptions.get", pauses=())
 
 
 def _publish(session: GoogleSession, store: Store, topic: str, array: Array) -> None:
