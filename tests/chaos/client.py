@@ -13,13 +13,14 @@ from tests.chaos.bucket import NAME
 from tests.unit.client_fakes import descriptor, queue
 from tidemill.client import Pipeline
 from tidemill.client.job import Job
+from tidemill.descriptor import SPEC_VERSION
 from tidemill.store import Store
 
 
 def open_pipeline(folder: Path) -> Pipeline:
     """The pipeline of a chaos run, whose queue is a folder. It is AWS's, as a local one never loses deliveries."""
     uri = f"s3://{NAME}"
-    return Pipeline(descriptor(uri, {"cpu": queue()}), Store.open(uri), QueueFolder(folder))
+    return Pipeline(descriptor(uri, {"cpu": queue()}, max_spec=SPEC_VERSION), Store.open(uri), QueueFolder(folder))
 
 
 def submit(folder: Path, asked: dict[str, Any]) -> Job:
