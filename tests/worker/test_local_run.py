@@ -570,7 +570,7 @@ class TestChanged:
 
         assert newer(*command) == []
         (here.folder / "near.py").write_text("import json  # changed\n")
-        anew = " With `force`, every item runs anew, as another job."
+        anew = " With force (--force), every item runs anew, as another job."
         stay = f"is newer than 3 of 3 outcomes of {job}, which stay as they are."
         assert newer(*command) == [f"near.py {stay}{anew}"]
         (here.folder / "w.py").write_text(self.SCRIPT.replace("!= 'wrong'", ""))

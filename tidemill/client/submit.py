@@ -272,7 +272,7 @@ def _send(
         rest = f" {counted(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
         log(f"{spec.job} already exists: {done}.{rest}")
         for words in job.stale():
-            log(f"{words} With `force`, every item runs anew, as another job.")
+            log(f"{words} With force (--force), every item runs anew, as another job.")
     return job
 
 
