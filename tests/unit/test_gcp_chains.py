@@ -22,17 +22,17 @@ import pytest
 import requests
 from urllib3 import HTTPResponse
 
-from components.gcp.reconciler_function import chains, ended
+from components.gcp.reconciler_function import chains, ended, others
 from components.gcp.reconciler_function.chains import CLIENT_SECONDS, release
 from components.gcp.reconciler_function.cloud import CallError, Cloud
 from components.gcp.reconciler_function.objects import MOST_BYTES, Objects
-from components.gcp.reconciler_function.others import MOST_CHUNKS
+from components.gcp.reconciler_function.others import MOST_CHUNKS, Others
 from tests.mutants import any_topic, same_turn
 from tests.unit.every_cloud import DyingError, GcpWorld
 from tests.unit.google_fakes import Message
 from tidemill import layout
 from tidemill.client import Job, Pipeline, deliveries
-from tidemill.completion import HEADER, MAGIC, ROW
+from tidemill.completion import HEADER, MAGIC, ROW, damaged
 from tidemill.ending import gate
 from tidemill.fleet import HeldJob
 from tidemill.job import MAX_CHUNKS
@@ -393,6 +393,47 @@ class Compressed:
 
 def storage(body: bytes, length: int) -> Objects:
     return Objects(Cloud("p", "r", "store", Compressed(body, length), pause=lambda _: None))
+
+
+ROOM = 2**18
+
+
+class Rounds(Objects):
+    """The rounds of a job, each with this content, and with these lists."""
+
+    def __init__(self, count: int, content: bytes, lists: bytes = b"") -> None:
+        self._count, self._content, self._lists = count, content, lists
+
+    def names(self, folder: str, most: int = 0) -> Iterator[str]:
+        return iter([f"{folder}/{number}.json" for number in range(self._count)] if folder.endswith("rounds") else [])
+
+    def has(self, name: str) -> bool:
+        return name.endswith("job.json")
+
+    def get(self, name: str) -> bytes:
+        if name.endswith("job.json"):
+            return b'{"chunks_total": 1, "items_total": 1}'
+        return self._lists if "/chosen/" in name else self._content
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        Rounds(1000, b'{"arrays": [], "x": [' + b"[]," * (ROOM // 9) + b"0]}"),
+        Rounds(1000, b'{"chosen": "0a"}', HEADER.pack(MAGIC, ROOM // 99) + bytes(ROOM)),
+    ],
+)
+def test_the_rounds_of_a_job_cannot_fill_the_memory_together(rounds: Rounds, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(others, "MOST_BYTES", ROOM)
+    monkeypatch.setattr(others, "MOST_LISTS", 3 * ROOM)
+    tracemalloc.start()
+    assert Others(rounds).missing("a", True) == damaged("a")
+    assert tracemalloc.get_traced_memory()[1] < 30 * ROOM
+    tracemalloc.stop()
+
+
+def test_many_small_rounds_are_read():
+    assert Others(Rounds(500, b'{"arrays": [{"first": 0, "count": 1}]}')).missing("a", True) is True
 
 
 def test_an_object_that_unpacks_to_more_than_the_bound_is_not_held():

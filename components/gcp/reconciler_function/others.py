@@ -17,10 +17,12 @@ from tidemill import layout
 from tidemill.completion import Never, Row, damaged, gone, hindrance, last_chunks, owners, rows_of, settle
 
 from .cloud import CallError
-from .objects import Objects, is_cancelled, rounds_of
+from .objects import MOST_BYTES, Objects, is_cancelled, rounds_of
 
 MOST_CHUNKS = 50_000
 """Of a job (`tidemill.job.MAX_CHUNKS`)."""
+MOST_LISTS = 3 * MOST_BYTES
+"""Of the lists of a job's large rounds. Parsed, they take six times as much memory."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,11 @@ class Others:
         spec = self._objects.find(layout.spec(job))
         if spec is None:
             return gone(job)
-        values, numbers = json.loads(spec), rounds_of(self._objects, job)
-        chunks, items = int(values["chunks_total"]), int(values["items_total"])
+        chunks, items = (int(json.loads(spec)[key]) for key in ("chunks_total", "items_total"))
+        numbers = rounds_of(self._objects, job)
         if chunks > MOST_CHUNKS:
             raise ValueError(f"a job of more than {MOST_CHUNKS} chunks")
-        rounds = [self._round(job, number) for number in numbers]
+        rounds = self._rounds(job, numbers)
         # A job of 50,000 chunks has hundreds of pages of names, and most of its time its last ones are not done.
         last = last_chunks(owners(rounds)).items()
         waiting = not all(self._objects.has(layout.done(job, numbers[at], chunk)) for at, chunk in last)
@@ -125,10 +127,24 @@ class Others:
         cancelled = waiting and is_cancelled(self._objects, job, numbers[-1] if numbers else 0)
         return Seen(items, sum(failed.values()), not waiting, cancelled)
 
-    def _round(self, job: str, number: int) -> Round:
-        values = json.loads(self._objects.get(layout.round_(job, number)))
-        chosen = values.get("chosen")
-        return Round(values, rows_of(self._objects.get(layout.chosen(job, number, chosen))) if chosen else None)
+    def _rounds(self, job: str, numbers: list[int]) -> list[Round]:
+        """A job's rounds, which are held together, so their sum has a bound."""
+        found: list[Round] = []
+        size = lists = 0
+        for number in numbers:
+            data, rows = self._objects.get(layout.round_(job, number)), None
+            size += len(data)
+            if size > MOST_BYTES:
+                raise ValueError(f"the rounds of {job} have more than {MOST_BYTES} bytes")
+            values = json.loads(data)
+            if chosen := values.get("chosen"):
+                data = self._objects.get(layout.chosen(job, number, chosen))
+                lists += len(data)
+                if lists > MOST_LISTS:
+                    raise ValueError(f"the lists of {job} have more than {MOST_LISTS} bytes")
+                rows = rows_of(data)
+            found.append(Round(values, rows))
+        return found
 
     def _names(self, job: str, number: int) -> tuple[set[int], dict[int, int]]:
         """The chunks that are done in a round, and how many items of each have failed.
