@@ -196,6 +196,7 @@ OFF = "switched off"
 LEFT_OUT = """\
 Machines and containers run as plain processes here: the kernel refuses namespaces ({reason}).
 Left out: images with a root of their own, mounts at their paths, walls between containers and around this machine.
+So jobs and user data run as {user} on this machine, and may do whatever {user} may: run only what you trust so far.
 {fix}"""
 
 
@@ -242,7 +243,8 @@ def needed(image: str, reason: str) -> str:
 
 def notice(reason: str) -> str:
     """Say what is left out without namespaces, and which setting brings it back."""
-    return LEFT_OUT.format(reason=reason, fix=fix(reason))
+    user = "root" if os.geteuid() == 0 else "you"
+    return LEFT_OUT.format(reason=reason, user=user, fix=fix(reason))
 
 
 if __name__ == "__main__":
