@@ -27,6 +27,8 @@ _MARKETS = {"spot": "Spot", "on_demand": "On-Demand"}
 _MACHINES = " machines"
 _NAMED = 8
 """Most regions that a note names."""
+_NAT_MACHINES = 32
+"""Cloud NAT is billed by machine up to so many, then at its maximum. Source: https://cloud.google.com/nat/pricing"""
 _ENDPOINTS = 6
 """Interface endpoints of a network without internet, apart from those for the queues' secrets."""
 
@@ -100,7 +102,7 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
     """What a stack costs in a region; every line is unknown if the price table does not have the region."""
     book = _Book(config.cloud, region)
     network = _network(config.cloud, config.network.create, config.extra_services, book)
-    idle, burn = [*network, *_keys(config, book)], [*_busy_network(config, book)]
+    idle, burn = [*network, *_staying_network(config, book), *_keys(config, book)], [*_busy_network(config, book)]
     for name, queue in config.queues.items():
         fleet = _Fleet(config, queue, book)
         if staying := queue.gcp.min_machines:
@@ -259,6 +261,15 @@ def _network(cloud: str, new: NewNetwork | None, services: Collection[str], book
     elif cloud == "aws":
         count = (_ENDPOINTS + len(services)) * new.zones
         yield book.line("network: interface endpoints in all zones", count, "interface_endpoint_hour", hours)
+
+
+def _staying_network(config: StackConfig, book: _Book) -> Iterator[Line]:
+    """What the network bills for machines that stay without work."""
+    new, staying = config.network.create, sum(queue.gcp.min_machines for queue in config.queues.values())
+    if config.cloud == "gcp" and new is not None and new.egress == "nat" and staying:
+        count = min(staying, _NAT_MACHINES)
+        hours = prices.HOURS_A_MONTH / _NAT_MACHINES
+        yield book.line("network: Cloud NAT for machines that stay", count, "nat_gateway_hour", hours)
 
 
 def _busy_network(config: StackConfig, book: _Book) -> Iterator[Line]:

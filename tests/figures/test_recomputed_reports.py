@@ -3,18 +3,17 @@ unfinished chunks. What this cannot prove: that workers measure the truth, and w
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.figures import raw
 from tests.unit.client_fakes import pipeline, queue, uris
 from tests.unit.report_jobs import made_job
 from tidemill import layout
@@ -26,7 +25,6 @@ from tidemill.ledger import Outcome
 from tidemill.ledger.digest import RanOn, RunFacts, digest_of, interrupted
 from tidemill.ledger.records import Header, Record
 
-TABLE = Path(__file__).parents[2] / "tidemill" / "prices" / "data" / "aws" / "us-west-2.json.gz"
 SIZES = {"c7i.2xlarge": (8, 16), "c7i.4xlarge": (16, 32), "c6i.4xlarge": (16, 32), "m7i.4xlarge": (16, 64)}
 """vCPUs and GiB, as AWS prints them."""
 CAP = 30
@@ -59,14 +57,8 @@ class Told:
         return [each for each in self.attempts if not each.drained]
 
 
-def price(kind: str, market: str) -> tuple[float, float]:
-    """Low and high, from the file: Spot with the queue's cap on it; On-Demand where no Spot price is known."""
-    table = json.loads(gzip.decompress(TABLE.read_bytes()))
-    fixed, spot = table["on_demand"]["usd_hour"].get(kind), table["spot"]["usd_hour"].get(kind)
-    if market == "on_demand":
-        return fixed, fixed
-    low, high = spot or (fixed, fixed)
-    return (min(low, fixed * CAP / 100), min(high, fixed * CAP / 100)) if fixed else (low, high)
+def price(kind: str, market: str) -> tuple[float, float] | None:
+    return raw.usd("aws", "us-west-2", kind, market, CAP)
 
 
 def slots(kind: str, cpus: int, memory_mib: int) -> int:
@@ -243,18 +235,19 @@ def test_slots_did_what_their_own_items_took(made: tuple[Told, Any, JobReport]) 
 
 def test_the_cost_is_that_of_the_hours(made: tuple[Told, Any, JobReport]) -> None:
     told, _, report = made
-    disk = SCRATCH * json.loads(gzip.decompress(TABLE.read_bytes()))["services"]["disk_gib_month"]["usd"] / 730
+    disk = SCRATCH * (raw.service("aws", "us-west-2", "disk_gib_month") or 0.0) / raw.MONTH
     low = high = full = 0.0
     known = True
     for each in told.attempts:
         share = each.held / 3600 / slots(str(each.machine.type), 2, 3000)
         usd = price(str(each.machine.type), str(each.machine.market))
+        assert usd is not None
         low, high = low + share * (usd[0] + disk), high + share * (usd[1] + disk)
         worked = sum(told.outcomes[each.round, item].wall_seconds for item in each.ended)
         needed = worked / each.held if each.drained else 1.0
-        fixed = price(str(each.machine.type), "on_demand")[0]
+        fixed = price(str(each.machine.type), "on_demand")
         known = known and fixed is not None
-        full += share * needed * ((fixed or 0.0) + disk)
+        full += share * needed * (fixed[0] + disk if fixed else 0.0)
     cost = report.cost
     assert cost is not None
     assert (cost.low, cost.high) == pytest.approx((low, high), abs=0.001)

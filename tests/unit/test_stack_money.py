@@ -208,6 +208,7 @@ def test_gcp_machines_that_stay_and_the_reconciler():
     found = money.estimate(config("gcp", queue, network={"create": {"egress": "nat"}}), "here")
     assert lines(found.idle_month) == {
         "network: address of Cloud NAT": (1, 7.3, 7.3),
+        "network: Cloud NAT for machines that stay": (2, 4.5625, 4.5625),  # 32 machines pay all of it
         "queue cpu: Spot machines": (2, 2 * 730 * 0.32, 2 * 730 * 0.8),
         "queue cpu: disks of 110 GiB": (2, 16.06, 16.06),
         "reconciler: Cloud Scheduler job": (1, 0.5, 0.5),
