@@ -20,7 +20,11 @@ class Clock:
 
     def now(self) -> float:
         """Epoch seconds on this clock."""
-        return self.origin + (time.time() - self.origin) * self.factor
+        return self.at(time.time())
+
+    def at(self, real: float) -> float:
+        """What this clock showed at a time of this machine's clock, which is that of programs on machines."""
+        return self.origin + (real - self.origin) * self.factor
 
     def real(self, seconds: float) -> float:
         """The real seconds that these clock seconds take."""

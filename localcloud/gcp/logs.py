@@ -135,7 +135,11 @@ class Logs:
     def _completed(self, entry: Entry, body: Entry, now: float) -> Entry:
         """An entry with the request's defaults; an invalid one is refused."""
         given = {key: body[key] for key in ("logName", "resource") if key in body}
-        entry = {"insertId": f"localcloud{next(self._numbers):012}", "timestamp": _iso(now), **given, **entry}
+        at = _iso(now)
+        if "timestamp" in entry:
+            # Programs on machines have this machine's clock, and readers ask by the cloud's.
+            at = _iso(self._site.clock.at(_epoch(entry["timestamp"])))
+        entry = {"insertId": f"localcloud{next(self._numbers):012}", **given, **entry, "timestamp": at}
         if labels := {**body.get("labels", {}), **entry.get("labels", {})}:
             entry["labels"] = labels
         if not LOG.fullmatch(entry.get("logName", "")):
@@ -144,7 +148,6 @@ class Logs:
             raise RestError(400, "A monitored resource is required.", field="resource")
         if sum(kind in entry for kind in ("textPayload", "jsonPayload", "protoPayload")) > 1:
             raise RestError(400, "An entry has at most one payload.", field="entries")
-        _epoch(entry["timestamp"])
         return {**entry, "receiveTimestamp": _iso(now)}
 
     def _routes(self) -> list[tuple[str, str, list[str]]]:

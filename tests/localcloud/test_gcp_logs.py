@@ -178,3 +178,12 @@ def test_what_is_wrong_is_refused(site: Site) -> None:
     ):
         with pytest.raises(RestError, match="filter"):
             action()
+
+
+def test_lines_of_machines_are_found_by_the_clouds_clock(site):
+    """A program on a machine has the clock of this machine, however fast that of the cloud runs."""
+    site.clock.origin -= 3600
+    site.clock.factor = 10
+    began = datetime.fromtimestamp(site.clock.now(), UTC).isoformat()
+    write(site, {"n": 1}, timestamp=datetime.now(UTC).isoformat())
+    assert numbers(read(site, f'timestamp>="{began}"')) == [1]
