@@ -12,8 +12,9 @@ import pytest
 from tests.unit.client_fakes import outcome
 from tests.unit.test_explain import NOW, OLD, World, aws, environments, job
 from tidemill import layout
-from tidemill.explain.facts import Environment, Facts, Try
+from tidemill.explain.facts import Environment, Facts, FleetFacts, GcpFacts, PubSubQueue, Try
 from tidemill.explain.judge import explain
+from tidemill.fleet import GroupReport, ScalerNote
 from tidemill.ledger.digest import RanOn, RunFacts, digest_of
 from tidemill.ledger.records import Header, Record
 
@@ -142,3 +143,50 @@ def test_every_documented_reason_of_batch_is_named(line: str) -> None:
     assert code in [cause.code for cause in explain(facts).causes]
     young = replace(facts, job=job(began=NOW - 60))
     assert explain(young).exit_code == 0
+
+
+# ---- Google's status details ----------------------------------------------------------------------------------------
+
+
+def fleet(*notes: str, ours: dict[str, Any] | None = None, **told: Any) -> Facts:
+    """A queue on GCP whose autoscaler says so, and whose job waits for more than an hour unless `ours` says else."""
+    group = GroupReport(target=4, running=4, notes=[ScalerNote(each, "in Google's words") for each in notes])
+    report = FleetFacts(report_at=NOW - 30, groups=[("spot", group)], **told)
+    return Facts(NOW, job(**(ours or {})), GcpFacts(PubSubQueue("t", "s", True, "t")), report)
+
+
+NOTES = """
+G10 ALL_INSTANCES_UNHEALTHY
+G17 BACKEND_SERVICE_DOES_NOT_EXIST
+G5 CAPPED_AT_MAX_NUM_REPLICAS
+G4 CUSTOM_METRIC_DATA_POINTS_TOO_SPARSE
+G4 CUSTOM_METRIC_INVALID
+L13 MIN_EQUALS_MAX
+G4 MISSING_CUSTOM_METRIC_DATA_POINTS
+G3 MODE_OFF
+L13 MODE_ONLY_SCALE_OUT
+L13 MODE_ONLY_UP
+G7 NOT_ENOUGH_QUOTA_AVAILABLE
+G6 REGION_RESOURCE_STOCKOUT
+G17 SCALING_TARGET_DOES_NOT_EXIST
+G17 UNKNOWN
+G6 ZONE_RESOURCE_STOCKOUT
+"""
+
+
+@pytest.mark.parametrize("line", NOTES.strip().splitlines())
+def test_every_documented_status_of_an_autoscaler_is_named(line: str) -> None:
+    """https://cloud.google.com/compute/docs/reference/rest/v1/regionAutoscalers"""
+    code, _, note = line.partition(" ")
+    assert headline(fleet(note))[1] == code
+    working = {"active": 20, "last": NOW - 20}
+    # Of a job that progresses, somebody's switch alone needs somebody.
+    assert headline(fleet(note, ours=working)) == (("act", "G3") if code == "G3" else ("well", "L10"))
+
+
+def test_machines_that_break_need_somebody_only_where_no_other_works() -> None:
+    broken = {"errors": ["no driver"], "broken": 2}
+    assert headline(fleet(**broken)) == ("act", "G9")
+    assert headline(fleet(ours={"began": NOW - 60}, **broken)) == ("act", "G9")
+    assert headline(fleet(ours={"active": 20, "last": NOW - 20}, **broken)) == ("well", "L10")
+    assert headline(fleet(ours={"active": 0, "last": NOW - 700}, **broken)) == ("act", "G9")
