@@ -1,12 +1,12 @@
 """Runs a command where the kernel refuses namespaces and mounts, as it does under Docker's default profile.
 
-    python -m tests.no_namespaces [--user UID] COMMAND…
+    python -m tests.no_namespaces [--user UID] [--without-landlock] COMMAND…
 
 A seccomp filter answers EPERM to the calls that make or enter namespaces or mount, and ENOSYS to clone3, whose flags a
 filter cannot read; the C library then calls clone. Every process that the command starts inherits the filter.
 With --user the command runs as that user and group, who may read whatever root may, since the interpreter can lie in
-root's home, and may write nothing more than others. Other refusals, such as AppArmor's or a
-sysctl's, refuse fewer calls; that their error is another one is not shown here.
+root's home, and may write nothing more than others. With --without-landlock the filter refuses Landlock, too.
+Other refusals, such as AppArmor's or a sysctl's, refuse fewer calls; that their error is another one is not shown here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REFUSED = {
 }
 """By machine: the filter's name for it, clone, and mount, pivot_root, unshare, setns, open_tree, move_mount, fsopen,
 fsmount, mount_setattr."""
-CLONE3 = 435
+CLONE3, LANDLOCK = 435, 444
 LOAD, EQUAL, ANY, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, ERROR = 0x7FFF0000, 0x00050000
 NUMBER, MACHINE, FIRST_ARGUMENT = 0, 4, 16
@@ -39,11 +39,11 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
-def refuse() -> None:
-    """Install the filter for this process and all that it starts."""
+def refuse(*more: int) -> None:
+    """Install the filter for this process and all that it starts; ``more`` calls are refused, too."""
     machine, clone, calls = REFUSED[os.uname().machine]
     lines = [(LOAD, 0, 0, MACHINE), (EQUAL, 1, 0, machine), (RETURN, 0, 0, ALLOW), (LOAD, 0, 0, NUMBER)]
-    for call in calls:
+    for call in (*calls, *more):
         lines += [(EQUAL, 0, 1, call), (RETURN, 0, 0, ERROR | errno.EPERM)]
     lines += [(EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, ERROR | errno.ENOSYS)]
     lines += [(EQUAL, 0, 3, clone), (LOAD, 0, 0, FIRST_ARGUMENT), (ANY, 0, 1, CLONE_NEW)]
@@ -76,7 +76,9 @@ def main() -> None:
     if words[0] == "--user":
         become(int(words[1]))
         words = words[2:]
-    refuse()
+    without = words[0] == "--without-landlock"
+    words = words[without:]
+    refuse(*[LANDLOCK] * without)
     os.execvp(words[0], words)
 
 

@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from localcloud.machines import plain
+
 Json = dict[str, Any]
 
 HERE = Path(__file__).parent
@@ -195,8 +197,18 @@ OFF = "switched off"
 """The refusal of a localcloud that was started with --namespaces false."""
 LEFT_OUT = """\
 Machines and containers run as plain processes here: the kernel refuses namespaces ({reason}).
-Left out: images with a root of their own, mounts at their paths, walls between containers and around this machine.
-So jobs and user data run as {user} on this machine, and may do whatever {user} may: run only what you trust so far.
+Left out: images with a root of their own, mounts at their paths, walls between containers, what hides this machine.
+{guard}
+{fix}"""
+GUARDED = """\
+Landlock keeps jobs and user data from writing outside of their own folders, /tmp, /var/tmp and /dev/shm. They may read
+and reach whatever {user} may: run only what you trust so far."""
+UNGUARDED = """\
+So jobs and user data may do whatever you may: run only what you trust so far. From Linux 6.2 on, Landlock would keep
+them from changing your files."""
+NONE_RUN = """\
+No machine or container runs here: the kernel refuses namespaces ({reason}) and has no Landlock, which comes with Linux
+6.2. Nothing would keep their programs from changing this machine, since you are root. Be another user.
 {fix}"""
 
 
@@ -243,11 +255,20 @@ def needed(image: str, reason: str) -> str:
 
 def notice(reason: str) -> str:
     """Say what is left out without namespaces, and which setting brings it back."""
+    if not runs():
+        return NONE_RUN.format(reason=reason, fix=fix(reason))
     user = "root" if os.geteuid() == 0 else "you"
-    return LEFT_OUT.format(reason=reason, user=user, fix=fix(reason))
+    guard = GUARDED.format(user=user) if plain.landlock() >= plain.VERSION else UNGUARDED
+    return LEFT_OUT.format(reason=reason, guard=guard, fix=fix(reason))
+
+
+def runs() -> bool:
+    """Whether machines and containers run where the kernel refuses namespaces: root's need Landlock instead."""
+    return os.geteuid() != 0 or plain.landlock() >= plain.VERSION
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         if problem := refusal(Path(scratch)):
             print(notice(problem))
+            sys.exit(0 if runs() else 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.machines import namespaces
+from localcloud.machines import namespaces, plain
 from localcloud.machines.namespaces import Ports
 from tests.kernel import ALLOWED
 
@@ -50,10 +51,56 @@ def test_the_kernel_is_asked_before_anything_is_built():
     assert lines[0].startswith("Machines and containers run as plain processes here: the kernel refuses namespaces (")
     assert lines[1].startswith("Left out: ")
     user = "root" if os.geteuid() == 0 else "you"
-    assert lines[2].startswith(f"So jobs and user data run as {user} on this machine, and may do whatever {user} may: ")
-    assert lines[3].startswith("To allow them: ")
+    assert "\n".join(lines[2:4]) in (namespaces.GUARDED.format(user=user), namespaces.UNGUARDED)
+    assert lines[4].startswith("To allow them: ")
     makefile = (ROOT / "Makefile").read_text()
     assert "\ndemo: kernel .venv" in makefile
+
+
+def plain_program(script: str, own: Path, read: Path, *before: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell script as a plain process with a disk and a mount that it may not write to; /tmp is not shared here.
+    The last line is why it did not start."""
+    start = "from localcloud.machines import plain; plain.SHARED = ('/dev/null', plain.SHARED[-1]); plain.main()"
+    mount = {"kind": "bind", "source": str(read), "target": "/read", "readonly": True}
+    description = {"disk": str(own), "argv": ["/bin/sh", "-c", script], "cwd": str(own), "mounts": [mount], "status": 2}
+    return subprocess.run(
+        [*before, sys.executable, "-S", "-c", start], input=json.dumps(description | {"env": {"READ": "/read"}}),
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(plain.landlock() < plain.VERSION, reason="this kernel has no Landlock, or one before Linux 6.2")
+def test_a_plain_program_changes_nothing_but_its_own_folders(tmp_path):
+    (own := tmp_path / "own").mkdir()
+    (read := tmp_path / "read").mkdir()
+    (read / "kept").write_text("kept")
+    tries = ["echo new > {}/kept", "rm {}/kept", "mv {}/kept here", "touch {}/more", "mkdir {}/more",
+             "ln -s a {}/more", "ln {}/kept here", "mv mine {}/more", "truncate -s 0 {}/kept",
+             "echo 0 > /proc/self/oom_score_adj"]  # fmt: skip
+    if plain.landlock() >= plain.SIGNALS_SINCE:
+        tries += ["kill -0 $PPID"]
+    if os.geteuid() == 0:
+        tries += ["chown 1 mine", "mknod made b 7 7"]
+    lines = ["echo mine > mine && mkdir -p a/b && mv mine a/b && mv a/b/mine .", "echo output > /proc/self/fd/1"]
+    lines += [f"({each.format('$READ')}) 2>/dev/null && echo 'done: {each}'" for each in tries]
+    done = plain_program("\n".join([*lines, "cat $READ/kept mine"]), own, read)
+    assert done.stdout == "output\nkeptmine\n"
+    assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["mine", "kept"]
+
+
+def test_without_landlock_root_starts_no_plain_program(tmp_path):
+    without, root = [*REFUSED, "--without-landlock"], os.geteuid() == 0
+    asked = run([*without, sys.executable, "-S", "-m", "localcloud.machines.namespaces"])
+    assert asked.returncode == (2 if root else 0)
+    assert ("No machine or container runs here" if root else namespaces.UNGUARDED) in asked.stdout
+    done = plain_program("echo started", tmp_path, tmp_path, *without)
+    assert done.stdout.splitlines() == (
+        ["/bin/sh: a plain process of root needs Landlock, as of Linux 6.2"] if root else ["started"]
+    )
+    if root:
+        other = [*REFUSED, "--user", "65534", "--without-landlock"]
+        asked = run([*other, sys.executable, "-S", "-m", "localcloud.machines.namespaces"])
+        assert namespaces.UNGUARDED in asked.stdout
 
 
 @pytest.mark.parametrize(
