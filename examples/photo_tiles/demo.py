@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,17 +48,22 @@ def provision(pulumi: Pulumi, worker: str) -> dict:
     return json.loads(pulumi("stack", "output", "--json", show=False))
 
 
+WATCH = """
+import sys, time, tidemill
+uri, job, wanted = sys.argv[1:]
+look = tidemill.Pipeline.load(uri).job(job).status
+while (done := (status := look(consumption=False)).succeeded + status.failed) < int(wanted):
+    time.sleep(0.3)
+print(done)
+"""
+"""Ends when so many of a job's items are done: as `tidemill status` in a loop, in one process."""
+
+
 def reclaim_in_the_middle(cloud: Aws | Gcp, env: dict[str, str], job: str, items: int, taken: list[str]) -> None:
     """Takes a machine away when a quarter of the items is done."""
-    while True:
-        status = json.loads(run(env, "tidemill", "status", job, "--json", show=False, ok=(0, 1)))
-        done = status["succeeded"] + status["failed"]
-        if done >= items:
-            return
-        if done >= items // 4:
-            break
-        time.sleep(0.3)
-    taken.append(cloud.reclaim())
+    done = run(env, sys.executable, "-c", WATCH, env["TIDEMILL_PIPELINE"], job, str(items // 4), show=False)
+    if int(done) < items:
+        taken.append(cloud.reclaim())
 
 
 def submit_and_wait(cloud: Aws | Gcp, env: dict[str, str], items: Path, count: int) -> tuple[str, str]:
