@@ -108,7 +108,8 @@ def check(download: bool, **wanted: Any) -> None:
     if follow and wanted["limit"]:
         raise click.UsageError("--limit and --follow are given; new lines have no end. Leave one out.")
     if since and until and since > until:
-        raise click.UsageError(f"--since ({since.isoformat(timespec='seconds')}) is after --until ({until.isoformat(timespec='seconds')}); swap them.")
+        first, last = (at.isoformat(timespec="seconds") for at in (since, until))
+        raise click.UsageError(f"--since ({first}) is after --until ({last}); swap them.")
 
 
 def show_download(done: LogDownload, as_json: bool) -> None:
