@@ -12,13 +12,14 @@ from ops.review.diffs import roots
 from ops.review.document import Step
 from ops.review.grants import Grant, grants, widened
 from ops.review.models import Finding, Severity
-from ops.review.values import SECRET, UNKNOWN, clean, is_unknown, texts
+from ops.review.values import SECRET, UNKNOWN, clean, document, is_unknown, objects, texts
 from tidemill.figures import counted
 
 _MOST_LINES = 40
 _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 # Properties that hold a policy document.
 _CALLED = {"policy": "policy", "assumeRolePolicy": "trust policy"}
+_INLINE = "inline policy "
 _NO_DOCUMENTS = frozenset({"aws:ecr/lifecyclePolicy:LifecyclePolicy"})
 # Properties that name the principal of a document or a binding.
 _HOLDERS = {"aws": ("role", "user", "group", "roles"), "gcp": ("member", "members")}
@@ -30,6 +31,15 @@ _AGENT = re.compile(
 # Source: https://cloud.google.com/iam/docs/roles-overview#basic
 _BASIC = frozenset({"roles/owner", "roles/editor", "roles/viewer"})
 _EVERYBODY = frozenset({"allUsers", "allAuthenticatedUsers"})
+_LISTS = re.compile(r"gcp:storage/\w+(A[cC][lL]|AccessControl):.*|gcp:bigquery/datasetAccess:DatasetAccess")
+"""Types of access lists of buckets, objects and datasets."""
+# Source: https://cloud.google.com/storage/docs/access-control/lists#predefined-acl
+_PREDEFINED = {
+    "publicRead": "READER:allUsers", "publicReadWrite": "WRITER:allUsers",
+    "authenticatedRead": "READER:allAuthenticatedUsers",
+}  # fmt: skip
+_PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
+_ADMITS = ("attributeCondition", "attributeMapping", "aws", "oidc", "saml")
 # A login that may grant one of these roles can grant itself anything.
 _POWERFUL = frozenset(
     {"roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountUser", "roles/resourcemanager.projectIamAdmin"}
@@ -85,23 +95,34 @@ def _account(steps: list[Step]) -> str | None:
 
 def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding]:
     fresh = _holder_is_new(step, created)
-    for key, value in sorted(step.new.items()):
-        if key in _CALLED and step.type not in _NO_DOCUMENTS and (is_unknown(value) or value == SECRET):
+    before = _documents(step.old)
+    for key, value in sorted(_documents(step.new).items()):
+        if (
+            (key in _CALLED or key.startswith(_INLINE))
+            and step.type not in _NO_DOCUMENTS
+            and (is_unknown(value) or value == SECRET)
+        ):
             if is_unknown(value) or key in roots(step):
                 why = "known only after up" if is_unknown(value) else "a secret"
-                title = f"{_CALLED[key]} is {why}, so its permissions cannot be compared here"
+                title = f"{_CALLED.get(key, key)} is {why}, so its permissions cannot be compared here"
                 yield _finding(step, "low" if fresh and is_unknown(value) else "medium", title)
             continue
         after = grants(value)
         if after is None:
             continue
-        added = widened(grants(step.old.get(key)) or [], after)
+        added = widened(grants(before.get(key)) or [], after)
         if added:
             outside = any(_is_outside(grant, account) for grant in added)
             severity = _aws_severity(added, fresh, _is_new(step, created) and not outside)
             title = _aws_title(key, added) + (" (another account)" if outside else "")
             yield _finding(step, severity, title, *map(str, added))
     yield from _attached(step, fresh)
+
+
+def _documents(inputs: dict[str, Any]) -> dict[str, Any]:
+    """A resource's properties, and the policies that a role holds itself, by name."""
+    inline = objects(inputs.get("inlinePolicies"))
+    return {**inputs, **{f"{_INLINE}{each.get('name', '')}": each.get("policy") for each in inline}}
 
 
 def _bounds_deleted(step: Step, deleted: set[str]) -> Iterator[Finding]:
@@ -130,7 +151,7 @@ def _attached(step: Step, fresh: bool) -> Iterator[Finding]:
 
 
 def _arns(inputs: dict[str, Any]) -> set[str]:
-    return {*texts(inputs.get("policyArn")), *texts(inputs.get("managedPolicyArns"))}
+    return {arn for key in ("policyArn", "policyArns", "managedPolicyArns") for arn in texts(inputs.get(key))}
 
 
 def _aws_severity(added: list[Grant], fresh: bool, new: bool) -> Severity:
@@ -192,6 +213,13 @@ def _gcp(step: Step, created: set[str]) -> Iterator[Finding]:
     if added:
         severity = _gcp_severity(added, fresh, _is_on_new(step, created))
         yield _finding(step, severity, f"adds {counted(len(added), 'binding')}", *map(str, added))
+    if is_unknown(step.new.get("policyData")):
+        yield _finding(step, "medium", "policy is known only after up, so its bindings cannot be compared here")
+    if step.type == _PROVIDER and step.old:
+        lines = [f"{key}: {clean(step.old.get(key))} to {clean(step.new.get(key))}"
+                 for key in _ADMITS if step.old.get(key) != step.new.get(key)]  # fmt: skip
+        if lines:
+            yield _finding(step, "high", "admits other tokens than before", *lines)
     if "permissions" in step.new:
         new, old = (set(texts(side.get("permissions"))) for side in (step.new, step.old))
         wider = sorted(new - old)
@@ -211,16 +239,32 @@ def _gcp_severity(added: list[_Binding], fresh: bool, on_new: bool) -> Severity:
 
 
 def _bindings(step: Step, inputs: dict[str, Any]) -> Iterator[_Binding]:
-    role = inputs.get("role")
-    members = inputs.get("members") or [inputs.get("member")]
+    for one in [inputs, *objects(_policy(inputs).get("bindings"))]:
+        yield from _of_one(step, inputs, one)
+    if _LISTS.fullmatch(step.type):
+        entry = [inputs[key] for key in ("entity", "iamMember", "specialGroup") if inputs.get(key)]
+        listed = [*texts(inputs.get("roleEntities")), *(f"{inputs.get('role')}:{each}" for each in entry)]
+        for each in [*listed, *filter(None, [_PREDEFINED.get(str(inputs.get("predefinedAcl")))])]:
+            role, _, member = each.partition(":")
+            yield _Binding(role, member, str(clean(inputs.get("bucket") or inputs.get("datasetId") or "")), "")
+
+
+def _policy(inputs: dict[str, Any]) -> dict[str, Any]:
+    found = document(inputs.get("policyData"))
+    return found if isinstance(found, dict) else {}
+
+
+def _of_one(step: Step, inputs: dict[str, Any], binding: dict[str, Any]) -> Iterator[_Binding]:
+    role = binding.get("role")
+    members = binding.get("members") or [binding.get("member")]
     if not role or not members or "IAM" not in step.type.upper():
         return
     places = [
         f"{key} {_shown(step, key, value)}"
         for key, value in sorted(inputs.items())
-        if key not in ("role", "member", "members", "condition", "etag", "location", "version", "region")
+        if key not in ("role", "member", "members", "condition", "etag", "location", "version", "region", "policyData")
     ]
-    condition = inputs.get("condition") or {}
+    condition = binding.get("condition") or {}
     expression = str(condition.get("expression", "")) if isinstance(condition, dict) else UNKNOWN
     for member in members if isinstance(members, list) else [members]:
         yield _Binding(_shown(step, "role", role), _shown(step, "member", member), ", ".join(places), expression)

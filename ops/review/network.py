@@ -17,7 +17,10 @@ _RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
 _GROUP = "aws:ec2/securityGroup:SecurityGroup"
 _SUBNET = "aws:ec2/subnet:Subnet"
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-_BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+_BLOCKS = {
+    "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock": "bucket",
+    "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock": "account",
+}
 _FIREWALL = "gcp:compute/firewall:Firewall"
 _BUCKET = "gcp:storage/bucket:Bucket"
 _WORLD = frozenset({"0.0.0.0/0", "::/0"})
@@ -35,7 +38,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             continue
         if step.type in (_INGRESS, _RULE, _GROUP, _FIREWALL):
             yield from _ways_in(step, made)
-        elif step.type == _BLOCK:
+        elif step.type in _BLOCKS:
             yield from _block(step)
         elif step.type == _BUCKET and step.op in ("update", "replace"):
             yield from _prevention(step)
@@ -204,7 +207,7 @@ def _way_out(step: Step, steps: list[Step]) -> Iterator[Finding]:
 
 def _block(step: Step) -> Iterator[Finding]:
     if step.op in _GONE:
-        yield _finding(step, "critical", "the bucket's public access block is deleted")
+        yield _finding(step, "critical", f"the {_BLOCKS[step.type]}'s public access block is deleted")
         return
     open_now = [flag for flag in _FLAGS if step.new.get(flag) is not True and step.old.get(flag, True) is True]
     if open_now:

@@ -144,7 +144,144 @@ class Edit:
     says: str = ""
 
 
+def policy_data(*members: str, role: str = "roles/pubsub.publisher") -> dict:
+    return {"policyData": json.dumps({"bindings": [{"role": role, "members": list(members)}]})}
+
+
+def inline(action: str) -> dict:
+    document = statement(Action=action, Resource="*")
+    return {"inlinePolicies": [{"name": "work", "policy": document}]}
+
+
+TOPIC_POLICY = "gcp:pubsub/topicIAMPolicy:TopicIAMPolicy"
+ROLE = "aws:iam/role:Role"
+ADMIN = "arn:aws:iam::aws:policy/AdministratorAccess"
+PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
+# Edits that teams make with resources of their own, beside the components.
+BY_HAND = (
+    Edit(
+        "a whole policy gains everybody",
+        lambda: told(changed(TOPIC_POLICY, policy_data("user:a@b.c"), policy_data("user:a@b.c", "allUsers"))),
+        "critical",
+        "access-widened",
+        "adds 1 binding",
+    ),
+    Edit(
+        "a whole policy makes an owner",
+        lambda: told(
+            step("create", "gcp:projects/iAMPolicy:IAMPolicy", new=policy_data("user:a@b.c", role="roles/owner"))
+        ),
+        "critical",
+        "access-widened",
+        "adds 1 binding",
+    ),
+    Edit(
+        "a whole policy is not known yet",
+        lambda: told(changed(TOPIC_POLICY, policy_data("user:a@b.c"), {"policyData": UNKNOWN})),
+        "medium",
+        "access-widened",
+        "known only after up",
+    ),
+    Edit(
+        "an access list opens a bucket",
+        lambda: told(step("create", "gcp:storage/bucketACL:BucketACL", new={"roleEntities": ["READER:allUsers"]})),
+        "critical",
+        "access-widened",
+        "adds 1 binding",
+    ),
+    Edit(
+        "an access list by its name opens a bucket",
+        lambda: told(changed("gcp:storage/bucketACL:BucketACL", {}, {"predefinedAcl": "publicRead"})),
+        "critical",
+        "access-widened",
+    ),
+    Edit(
+        "an entry of an access list opens a bucket",
+        lambda: told(
+            step(
+                "create",
+                "gcp:storage/bucketAccessControl:BucketAccessControl",
+                new={"entity": "allUsers", "role": "READER"},
+            )
+        ),
+        "critical",
+        "access-widened",
+    ),
+    Edit(
+        "a dataset opens to every login",
+        lambda: told(
+            step(
+                "create",
+                "gcp:bigquery/datasetAccess:DatasetAccess",
+                new={"specialGroup": "allAuthenticatedUsers", "role": "READER"},
+            )
+        ),
+        "critical",
+        "access-widened",
+    ),
+    Edit(
+        "a role's own policy grows",
+        lambda: told(changed(ROLE, inline("s3:GetObject"), inline("*"))),
+        "critical",
+        "access-widened",
+        "inline policy work adds 1 permission",
+    ),
+    Edit(
+        "a role's own policy is not known yet",
+        lambda: told(changed(ROLE, {}, {"inlinePolicies": [{"name": "work", "policy": UNKNOWN}]})),
+        "medium",
+        "access-widened",
+        "inline policy work is known only after up",
+    ),
+    Edit(
+        "the exclusive list of a role's policies gains the administrator",
+        lambda: told(
+            changed(
+                "aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive",
+                {"policyArns": []},
+                {"policyArns": [ADMIN]},
+            )
+        ),
+        "critical",
+        "access-widened",
+        "managed policies",
+    ),
+    Edit(
+        "the account no longer blocks public buckets",
+        lambda: told(gone("aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock")),
+        "critical",
+        "network-opened",
+        "the account's public access block",
+    ),
+    Edit(
+        "a provider of identities loses its condition",
+        lambda: told(changed(PROVIDER, {"attributeCondition": 'assertion.repository=="a/b"'}, {})),
+        "high",
+        "access-widened",
+        "admits other tokens",
+    ),
+)
+DOCUMENTS = [statement(Action=["s3:GetObject", "s3:PutObject"], Resource="*"),
+             statement(Resource=["*"], Action=["s3:PutObject", "s3:GetObject"])]  # fmt: skip
+SILENT = {
+    "a policy in another order": changed(
+        "aws:iam/rolePolicy:RolePolicy", {"policy": DOCUMENTS[0]}, {"policy": DOCUMENTS[1]}
+    ),
+    "a role's own policy in another order": changed(
+        ROLE,
+        {"inlinePolicies": [{"name": "a", "policy": DOCUMENTS[0]}, {"name": "b", "policy": DOCUMENTS[1]}]},
+        {"inlinePolicies": [{"name": "b", "policy": DOCUMENTS[0]}, {"name": "a", "policy": DOCUMENTS[1]}]},
+    ),
+    "a whole policy in another order": changed(
+        TOPIC_POLICY, policy_data("user:a@b.c", "user:d@b.c"), policy_data("user:d@b.c", "user:a@b.c")
+    ),
+    "an access list that loses everybody": changed(
+        "gcp:storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}, {"roleEntities": []}
+    ),
+    "a role's own policy that shrinks": changed(ROLE, inline("*"), inline("s3:GetObject")),
+}
 EDITS = (
+    *BY_HAND,
     Edit("a queue is removed", lambda: recorded("queue-removed"), "critical", "failed", "up would not run"),
     Edit(
         "a queue is renamed: its jobs end", lambda: recorded("queue-removed"), "high", "jobs-interrupted", "job queue"
@@ -524,3 +661,8 @@ def test_what_endangers_nothing_is_silent(name):
 def test_a_large_fleet_says_what_it_may_cost():
     (found,) = [each for each in on_demand_first() if "On-Demand" in each.title]
     assert found.details == ("At most $250.00 per hour with all its machines.",)
+
+
+@pytest.mark.parametrize("edit", SILENT.values(), ids=SILENT)
+def test_an_edit_that_widens_nothing_is_no_finding(edit):
+    assert told(edit) == []
