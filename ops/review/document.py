@@ -217,10 +217,12 @@ class Preview(BaseModel):
 
     @property
     def told(self) -> list[str]:
-        """The engine's errors, without its closing line."""
+        """The engine's errors, without its closing lines."""
         said = [d.message for d in self.preview.diagnostics if d.severity == "error"] if self.preview else []
         lines = [message.removeprefix("error: ").strip() for message in [*self.errors, *said]]
-        return [line for line in lines if line and line != "preview failed"]
+        lines = [line for line in lines if line and line != "preview failed"]
+        # The engine adds it to what the program has said itself.
+        return [line for line in lines if not line.startswith("an unhandled error occurred: ")] or lines
 
 
 def read(path: Path) -> Preview:

@@ -33,6 +33,18 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
 _ENVIRONMENT = re.compile(r"policy/environments/([^/]+)\.json")
 _STACK = re.compile(r"stacks/Pulumi\.([^/]+)\.yaml")
 _PINNED = re.compile(r"(uses: [\w./-]+)@\S+( #.*)?")
+_ELSEWHERE = {
+    "aws": (
+        "accessKey", "allowedAccountIds", "assumeRoleWithWebIdentity", "assumeRoles", "endpoints",
+        "forbiddenAccountIds", "profile",
+    ),
+    "gcp": (
+        "credentials", "externalCredentials", "impersonateServiceAccount", "impersonateServiceAccountDelegates",
+        "project", "universeDomain",
+    ),
+}  # fmt: skip
+"""Settings of the providers that decide as whom, and in which account or project, a stack is made. localcloud has one
+account and one project, so its preview shows no difference."""
 _LEVELS = ("disabled", "advisory", "mandatory", "remediate")
 
 
@@ -50,6 +62,7 @@ def findings(changed: Iterable[str], read: Read) -> Iterator[Finding]:
             yield from _environment(path, found[1], read)
         elif found := _STACK.fullmatch(path):
             yield from _waivers(path, old, new)
+            yield from _elsewhere(path, old, new)
         elif guard := next((each for each in GUARDS if path.startswith(each[0])), None):
             yield _guarded(path, old, new, *guard[1:])
 
@@ -125,10 +138,35 @@ def _waivers(path: str, old: str | None, new: str | None) -> Iterator[Finding]:
 
 def _waived(text: str | None) -> dict[tuple[str, str], dict[str, Any]]:
     try:
-        found = (yaml.safe_load(text or "") or {}).get("config", {}).get("tidemill:waivers") or []
+        found = _config(text).get("tidemill:waivers") or []
         return {(str(each.get("rule")), str(each.get("resource") or "")): each for each in found}
-    except (yaml.YAMLError, AttributeError, TypeError):
-        return {}  # The stack's own preview, or `ops check`, tells what is wrong with the file.
+    except (AttributeError, TypeError):
+        return {}
+
+
+def _elsewhere(path: str, old: str | None, new: str | None) -> Iterator[Finding]:
+    """Settings of the provider of a stack, which stays, that another account, project or login follows from."""
+    before, after = _config(old), _config(new)
+    keys = [f"{cloud}:{name}" for cloud, names in _ELSEWHERE.items() for name in names] if before and after else []
+    # `aws:assumeRoles[0].roleArn` is a part of one. No values, which may be credentials.
+    changed = [key for key in keys if _under(before, key) != _under(after, key)]
+    if changed:
+        title = f"the stack may go to another account, project or login: {', '.join(changed)}"
+        yield _finding("high", path, title, "What it has made so far stays where it is, and nothing may manage it.")
+
+
+def _under(config: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if re.match(rf"{re.escape(key)}($|[.\[])", str(name))}
+
+
+def _config(text: str | None) -> dict[str, Any]:
+    """The `config:` of a stack file; empty where the stack's own preview, or `ops check`, tells what is wrong."""
+    try:
+        found = yaml.safe_load(text or "")
+    except yaml.YAMLError:
+        return {}
+    config = found.get("config") if isinstance(found, dict) else None
+    return config if isinstance(config, dict) else {}
 
 
 def _differing(old: str, new: str) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def _headline(review: Review) -> str:
         return f"{begun}{f'{told}, ' if told else ''}{_first(new)}"
     if not changes and not told:
         return f"{begun}nothing changes"
-    changing = "1 resource changes" if changes == 1 else f"{changes} resources change"
+    changing = "1 resource changes" if changes == 1 else f"{changes or 'no'} resources change"
     return f"{begun}{told or 'nothing dangerous'}, {changing}{f'; {_first(new)}' if new else ''}"
 
 

@@ -24,6 +24,11 @@ def waivers(*rows: dict) -> str:
     return json.dumps({"config": {"tidemill:waivers": list(rows)}})
 
 
+def of_provider(**settings: object) -> str:
+    return json.dumps({"config": {"tidemill:team": "vision", **settings}})
+
+
+ROLE = [{"roleArn": "arn:aws:iam::123456789012:role/x"}]
 ONE = {"rule": CLOSED, "resource": "scratch", "reason": "vendor", "until": "2027-01-31"}
 LATER = {**ONE, "until": "2027-06-30"}
 
@@ -48,6 +53,13 @@ EDITS = [
     (STACK, waivers(LATER), waivers(ONE), []),
     (STACK, waivers(ONE), None, []),
     (STACK, waivers(ONE), "config: [", []),
+    (STACK, of_provider(), of_provider(**{"aws:assumeRoles": ROLE}), [("high", "login: aws:assumeRoles")]),
+    (STACK, of_provider(**{"aws:profile": "a"}), of_provider(), [("high", "login: aws:profile")]),
+    (STACK, of_provider(**{"gcp:project": "a"}), of_provider(**{"gcp:project": "b"}), [("high", "gcp:project")]),
+    (STACK, of_provider(), of_provider(**{"aws:assumeRoles[0].roleArn": "a"}), [("high", "aws:assumeRoles")]),
+    (STACK, of_provider(), of_provider(**{"aws:defaultTags": {"tags": {"a": "b"}}}), []),
+    (STACK, None, of_provider(**{"gcp:project": "a"}), []),
+    (STACK, of_provider(**{"gcp:project": "a"}), None, []),
     (".github/workflows/deploy.yml", "environment: prod", "", [("high", "CI's logins")]),
     (".github/workflows/deploy.yml", PIN.format("a", 1), PIN.format("b", 2), [("medium", "versions")]),
     (".github/CODEOWNERS", "* @a", None, [("high", "removed")]),

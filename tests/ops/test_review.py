@@ -209,4 +209,4 @@ def test_it_is_a_command_of_ops(tmp_path):
     command = [sys.executable, "-m", "ops", "review", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 5
-    assert done.stdout.startswith("## Tidemill: the preview failed; 1 critical, 0 resources change\n")
+    assert done.stdout.startswith("## Tidemill: the preview failed; 1 critical, no resources change\n")

@@ -52,6 +52,12 @@ def test_where_a_secret_is_kept_and_what_only_sounds_like_one_are_shown():
     assert shown == {"secrets": {"HF_TOKEN": arn}, "httpTokens": "required", "kmsKeyId": "k", "forcePassword": True}
 
 
+def test_an_error_of_the_program_needs_no_second_line():
+    after = "an unhandled error occurred: the program ended with exit code 1"
+    assert stack(errors=["tidemill:team: wrong", after], exit_code=1).errors == ("tidemill:team: wrong",)
+    assert stack(errors=[after], exit_code=1).errors == (after,)
+
+
 def test_a_secret_in_what_the_engine_says_is_not_repeated():
     failed = stack(errors=["boom ghp_" + "a" * 36], exit_code=1)
     assert failed.errors == ("boom [hidden]",)

@@ -94,7 +94,7 @@ def over_cpus(fleets: list[Fleet], most: int) -> Iterator[tuple[str, str]]:
         yield (
             (
                 f"the stack's fleets may reach {total} vCPUs together, this one {largest.cpus}; maxCpus is {most}. "
-                "Lower max_cpus of the queues' capacity, or have the policy pack's config raised."
+                f"Lower max_cpus of the queues' capacity, or have maxCpus raised in {_config()}."
             ),
             largest.urn,
         )
@@ -153,7 +153,7 @@ def over_usd(
             (
                 f"the stack's machines may cost ${total:,.2f} per hour together, this fleet's ${highest[urn]:,.2f}; "
                 f"maxUsdPerHour is {most:g}. Prices: {_origin(cloud, region, fleets)}. Lower max_cpus of the queues' "
-                "capacity or take cheaper machines, or have the policy pack's config raised."
+                f"capacity or take cheaper machines, or have maxUsdPerHour raised in {_config()}."
             ),
             urn,
         )
@@ -161,16 +161,19 @@ def over_usd(
 
 def _no_cap(cloud: str, kinds: Sequence[str]) -> str:
     more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
-    file = f"{settings().text('tidemill:environment') or 'default'}.json"
-    if not (_CONFIGS / file).is_file():
-        file = "default.json"
     rule = f"{cloud}-{'batch-compute-environment' if cloud == 'aws' else 'compute-autoscaler'}-money-cap"
     return (
         f"no price is known anywhere for {', '.join(kinds[:_NAMED])}{more}, so no cap on money per hour holds. Take "
         f"other families, refresh the table (python -m ops prices refresh --cloud {cloud}), or have the policy pack's "
-        f"config say what a vCPU and hour of them counts, in USD: in policy/environments/{file}, "
+        f"config say what a vCPU and hour of them counts, in USD: in {_config()}, "
         f'"{rule}": {{"unknownUsdPerCpuHour": 0.1}}.'
     )
+
+
+def _config() -> str:
+    """The config of the pack that our commands and CI take for the stack."""
+    own = _CONFIGS / f"{settings().text('tidemill:environment')}.json"
+    return f"policy/environments/{own.name if own.is_file() else 'default.json'}"
 
 
 def _origin(cloud: str, region: str | None, fleets: Iterable[Fleet]) -> "PriceOrigin | None":
