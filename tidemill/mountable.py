@@ -24,8 +24,10 @@ def mountable(cloud: str, folder: str) -> bool:
 
 
 def given(folder: str, *, read_only: bool) -> bool:
-    """Whether a folder is one that a machine on AWS gives its containers, mounted as it may be."""
-    return _is_in(normpath(folder), WRITABLE + READABLE if read_only else WRITABLE)
+    """Whether a folder is one that a machine on AWS gives its containers, mounted as it may be. Below one for writing a
+    job could put a link to the machine, which the next container would mount."""
+    plain = normpath(folder)
+    return plain in WRITABLE or (read_only and _is_in(plain, READABLE))
 
 
 def _is_in(plain: str, those: tuple[str, ...]) -> bool:

@@ -6,6 +6,7 @@ Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ContainerPrope
 import json
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Any
 
@@ -48,14 +49,21 @@ def _mounts(where: str, part: Any) -> Iterator[str]:
     # The containers of a task mount its volumes.
     containers = [part, *items(look(part, "containers"))]
     points = [point for container in containers for point in items(look(container, "mountPoints"))]
-    for index, volume in enumerate(items(look(part, "volumes"))):
-        path = look(volume, "host", "sourcePath") or look(volume, "hostPath", "path")
+    volumes = [(each, look(each, "host", "sourcePath") or look(each, "hostPath", "path"))
+               for each in items(look(part, "volumes"))]  # fmt: skip
+    folders = {normpath(path) for _, path in volumes if isinstance(path, str)}
+    for index, (volume, path) in enumerate(volumes):
         mounted = [point for point in points if look(point, "sourceVolume") == look(volume, "name")]
         read_only = all(look(point, "readOnly") is True for point in mounted)
         if isinstance(path, str) and not mountable("aws", path) and not given(path, read_only=read_only):
             yield (
                 f"{where}.volumes[{index}] is {path} of the machine: a job that has it may be root there. Mount a "
                 f"folder below {' or '.join(MOUNTABLE['aws'])}; what {GIVEN} holds for reading, only read-only."
+            )
+        if isinstance(path, str) and (outer := folders & {str(each) for each in PurePosixPath(normpath(path)).parents}):
+            yield (
+                f"{where}.volumes[{index}] is {path} of the machine, which lies in {min(outer)}: a job could put a "
+                f"link to the machine there. Mount {min(outer)} alone."
             )
 
 
