@@ -53,6 +53,10 @@ def _in_store(stack: str, key: str) -> Thing:
     return Thing(f"`{key}` in the store of {stack}", f"arn:aws:s3:::{stack}-store-bucket-{SUFFIX}/{key}")
 
 
+def _bucket(stack: str) -> Thing:
+    return Thing(f"the store of {stack}", f"arn:aws:s3:::{stack}-store-bucket-{SUFFIX}")
+
+
 def _named(service: str, text: str, resource: str, region: str | None = None, **context: str) -> Thing:
     arn = of_account(service, resource) if region is None else of_account(service, resource, region)
     return Thing(text, arn, {key.replace("__", ":").lower(): value for key, value in context.items()})
@@ -168,6 +172,7 @@ TOPIC = {
     each: _named("sns", f"the alarms' topic of vision-{each}", f"vision-{each}-monitoring-alarms-{SUFFIX}")
     for each in _ENVIRONMENTS
 }
+ANY_GROUP = _named("ec2", "a security group", "security-group/sg-0123")
 CHANNEL_TOPIC = Thing("the stack's topic for jobs", CHANNEL)
 REPOSITORY = {
     stack: _named("ecr", f"a repository of {stack}", f"repository/{stack}/preprocess")
@@ -366,6 +371,14 @@ PROBES = [
         no("ec2:RequestSpotInstances", ANY_MACHINE, "A preview starts nothing."),
         no("batch:SubmitJob", _queue("vision-dev", **ASKED), "CI runs no jobs."),
         no("sts:AssumeRole", CIS_WRITER, "GitHub decides who deploys."),
+        yes("ec2:DescribeSecurityGroupRules", ANY_GROUP, "A drift check tells of rules that were added by hand."),
+        no("ec2:AuthorizeSecurityGroupIngress", ANY_GROUP, "A drift check opens nothing."),
+        no("ec2:RevokeSecurityGroupIngress", ANY_GROUP, "A drift check closes nothing."),
+        yes(
+            "iam:ListAttachedRolePolicies", SUBMITTERS_ROLE, "A drift check tells of policies added by hand."
+        ),
+        no("iam:DetachRolePolicy", SUBMITTERS_ROLE, "A drift check takes nothing away."),
+        no("s3:PutBucketPolicy", _bucket("vision-dev"), "A drift check reads a bucket's policy, and writes none."),
     ),
     *of(
         "deploy-dev",

@@ -214,6 +214,11 @@ PROBES = [
         yes("compute.advice.capacity", CAPACITY, "A review tells of Spot fleets with a low score."),
         no("compute.advice.capacityHistory", CAPACITY, "A review needs no prices of other days."),
         no("cloudkms.cryptoKeyVersions.useToEncrypt", KEY, "It decrypts, for the preview."),
+        yes("compute.firewalls.list", WHOLE, "A drift check tells of rules that were added by hand."),
+        no("compute.firewalls.create", WHOLE, "A drift check opens nothing."),
+        no("compute.firewalls.delete", WHOLE, "A drift check closes nothing."),
+        yes("resourcemanager.projects.getIamPolicy", WHOLE, "A drift check tells of roles that were added by hand."),
+        no("resourcemanager.projects.setIamPolicy", WHOLE, "A drift check grants nothing."),
         no("iam.serviceAccounts.getAccessToken", _account("tidemill-ci-dev-deploy"), "GitHub decides who deploys."),
     ),
     *of(
