@@ -19,7 +19,7 @@ from tidemill.ledger import Outcome
 from tidemill.ledger.chunk import ChunkLedger
 from tidemill.ledger.digest import MOST_BYTES, UNKNOWN, RanOn, RunFacts, digest_of
 from tidemill.ledger.records import Header, Record
-from tidemill.sketch import LARGEST, SMALLEST, Sketch
+from tidemill.sketch import LARGEST, SMALLEST, WIDTH, Sketch
 from tidemill.store import Store
 from tidemill.worker.metadata.ec2 import read_machine
 
@@ -50,6 +50,17 @@ def test_quantiles_are_within_two_percent(name):
         exact = ranked[math.ceil(part * len(ranked)) - 1]
         assert abs(whole.quantile(part) - exact) <= 0.02 * exact, part
     assert whole.total == len(values)
+
+
+@pytest.mark.parametrize("step", [2, 4, 8, 16])
+def test_buckets_that_are_put_together_are_no_smaller_on_average(step: int):
+    values = [DISTRIBUTIONS["long tail"]() for _ in range(20_000)]
+    coarse, ranked = Sketch(), sorted(values)
+    coarse.add(Sketch(values).packed(step))
+    for part in (0.5, 0.9, 0.99):
+        exact = ranked[math.ceil(part * len(ranked)) - 1]
+        # Half of the buckets that are put together, and half of one.
+        assert abs(math.log(coarse.quantile(part) / exact)) <= (step / 2 + 0.51) * math.log(WIDTH), part
 
 
 def test_a_sketch_of_nothing_and_of_almost_nothing():
