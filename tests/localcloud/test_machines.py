@@ -345,10 +345,11 @@ systemctl enable --now watch.service
     assert not Path("/var/lib/tidemill/worker").exists()
 
 
-def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account) -> None:
+def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account, tmp_path: Path) -> None:
     s3 = service_client("s3", "us-west-2")
     s3.create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-    for key in ("v1/weights", "v2/deep/weights"):
+    out = f"v2/{tmp_path}/owned"  # Two slashes: a name that no folder has, and that Mountpoint leaves out.
+    for key in ("v1/weights", "v2/deep/weights", out):
         s3.put_object(Bucket="models", Key=key, Body=key.encode())
     script = "#!/bin/sh\ninstall -d /mnt/s3\nmount-s3 --read-only --allow-other --prefix v2/ models /mnt/s3\n"
     definition = cloud.definition(
@@ -359,6 +360,7 @@ def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account) -> Non
     job = cloud.run(cloud.queue(cloud.environment(launchTemplate=cloud.template(script))), definition)
     assert cloud.ended(job)["status"] == "SUCCEEDED"
     assert cloud.lines(job) == ["./deep/weights", "v2/deep/weights"]
+    assert not (tmp_path / "owned").exists()
     assert (cloud.instance_role, "s3:ListBucket", "arn:aws:s3:::models") in cloud.asked
 
 

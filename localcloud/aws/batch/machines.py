@@ -340,8 +340,11 @@ class Machine:
             return
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
             for key in [each["Key"] for each in page.get("Contents", [])]:
+                name = key.removeprefix(prefix)
+                if {"", ".", ".."} & set(name.split("/")):
+                    continue  # Mountpoint shows no such name, and here it could lead out of the folder.
                 if allowed(self.role_arn, "s3:GetObject", f"arn:aws:s3:::{bucket}/{key}", region):
-                    target = folder / key.removeprefix(prefix)
+                    target = folder / name
                     target.parent.mkdir(parents=True, exist_ok=True)
                     s3.download_file(bucket, key, str(target))
 
