@@ -259,7 +259,7 @@ _HELP: dict[str, tuple[str, str]] = {
         f"a whole number from 1 to {MAX_CHUNKS}",
         "It is how many items run at once; leave it out for all.",
     ),
-    "inputs": ("names of a letter a-z, then up to 40 of a-z, 0-9 and '_', with URIs", "Give NAME=URI."),
+    "inputs": ("names, each a letter a-z, then up to 40 of a-z, 0-9 and '_', with a URI or path", "Give NAME=SOURCE."),
     "after": (f"at most {MAX_AFTER} jobs", "Let a job in between wait for some of them."),
     "chunk_size": ("a whole number from 1 to 1000000", "It is how many items make a chunk."),
     "items_total": ("at least 1", "Give the job an item."),

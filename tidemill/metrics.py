@@ -24,7 +24,7 @@ _LONGEST = 1000
 _REPEATS = 10_000
 """Repeats within repeats are copies: compiling millions of them takes seconds and gigabytes."""
 _ALLOWED = "a regular expression with a group around the number"
-_EXAMPLE = "Such as --metric 'loss=loss: ([0-9.eE+-]+)'."
+_EXAMPLE = "For example: --metric 'loss=loss: ([0-9.eE+-]+)'."
 
 
 @dataclass(frozen=True, slots=True)

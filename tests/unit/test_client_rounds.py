@@ -1,6 +1,7 @@
 """Retry, resume and cancel with a queue in memory. What this cannot prove: how a cloud ends containers."""
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from tidemill import layout
 from tidemill.backends import QueueState
 from tidemill.client import deliveries
 from tidemill.client.consumption import Consumption, Spread, suggestion
+from tidemill.client.status import speed_of
 from tidemill.client.waiting import Repairs
 from tidemill.errors import CallerError
 from tidemill.ledger import Again, Ledger
@@ -366,3 +368,8 @@ def test_retry_of_a_cancelled_retry_points_to_resume():
     job.cancel()
     assert job.retry().note == "failed items of 1 chunk were cancelled while they ran again: resume"
     assert job.resume().items == 1
+
+
+def test_the_speed_is_that_of_the_records_where_this_machines_clock_is_slow():
+    later = time.time() + 3600
+    assert speed_of([(later, 5), (later + 10, 20)]) == 2

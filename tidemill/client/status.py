@@ -203,7 +203,9 @@ def items_a_second(listing: Listing, index: ManifestIndex) -> float | None:
 
 def speed_of(ended: Iterable[tuple[float, float]]) -> float | None:
     """The same from the time and the items of each record."""
-    records, now = sorted(ended), time.time()
+    records = sorted(ended)
+    # The times are the store's, and this machine's clock may be slow.
+    now = max([time.time(), *(at for at, _ in records[-1:])])
     recent = [(at, size) for at, size in records if at >= now - SPEED_SECONDS]
     # What ended first began before the time that is looked at, unless something ended before that.
     first = 0 if len(recent) < len(records) else 1

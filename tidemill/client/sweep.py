@@ -180,7 +180,7 @@ def _pairs(option: str, texts: Iterable[str], allowed: str) -> Iterator[tuple[st
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise CallerError.about(option, text, allowed, f"Such as {option} lr=1e-3.")
+            raise CallerError.about(option, text, allowed, f"For example: {option} lr=1e-3.")
         if name in seen:
             raise CallerError(f"{option}: {name!r} is given twice.", "Give it once.", what=option, value=name)
         seen.add(name)
@@ -193,7 +193,7 @@ def _span(text: str) -> Sequence[Any]:
         return [text]
     first, last, step = int(found[1]), int(found[2]), int(found[3] or 1)
     if step == 0:
-        raise CallerError.about("--sweep", text, "a range with a step of at least 1", "Such as 0..90..10.")
+        raise CallerError.about("--sweep", text, "a range with a step of at least 1", "For example: 0..90..10.")
     return range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
 
 

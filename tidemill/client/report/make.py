@@ -35,7 +35,7 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
     site, ledger, spec = watched.site, watched.ledger, watched.spec
     seen = observe(site, ledger, spec, consumption=False)
     status, listing = seen.status(), seen.listing
-    now, created = datetime.now(UTC), spec.created_at
+    now, created = site.backend.at(), spec.created_at
     records = [at for done in listing.done.values() for at in done.values()]
     last = max(records, default=created.timestamp())
     end = last if status.ended else now.timestamp()
