@@ -33,6 +33,10 @@ _PLACES = {
 """Required keys of the clouds' own providers."""
 
 _TAGS = {
+    "aws:assumeRoles": {
+        "type": ["array", "string"],
+        "description": "Roles to assume one after the other, as a list: [{roleArn: …}].",
+    },
     "aws:defaultTags": {
         "type": ["object", "string"],
         "properties": {"tags": {"type": "object"}},
@@ -45,7 +49,7 @@ _TAGS = {
         "description": "Your own labels of every resource; keys and values are lower-case.",
     },
 }
-"""Keys of providers whose mistakes would leave resources without tags. As text they are JSON.
+"""Keys of providers whose mistakes show late: a list that is none, resources without tags. As text they are JSON.
 Source: https://www.pulumi.com/registry/packages/aws/installation-configuration/"""
 
 

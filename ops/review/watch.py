@@ -85,7 +85,9 @@ def _untagged(steps: list[Step]) -> Iterator[Finding]:
             else "Bills and rules of your organization may read it."
         )
         names = tuple(sorted(step.name for step in found))
-        yield Finding(severity, "tags", "", "", f"{counted(len(found), 'resource')} lose the tag {tag}", (why, *names))
+        word = "label" if found[0].type.startswith("gcp:") else "tag"
+        title = f"{counted(len(found), 'resource')} {'loses' if len(found) == 1 else 'lose'} the {word} {tag}"
+        yield Finding(severity, "tags", "", "", title, (why, *names))
 
 
 def _tags(inputs: dict[str, Any]) -> set[str]:

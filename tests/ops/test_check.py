@@ -65,6 +65,7 @@ def test_one_stack_is_named(stacks):
         (GOOD + "  aws:secretKey: hunter2\n", "aws:secretKey: a text of 7 characters (not shown) is not allowed."),
         (GCP + "  gcp:accessToken: ya29\n", "gcp:accessToken: a text of 4 characters (not shown) is not allowed."),
         (GOOD + "  aws:defaultTags: {CostCenter: a}\n", "aws:defaultTags: Additional properties are not allowed"),
+        (GOOD + "  aws:assumeRoles: {roleArn: a}\n", "is not of type 'array', 'string'"),
         (GCP + "  gcp:defaultLabels: {CostCenter: a}\n", "gcp:defaultLabels: 'CostCenter' does not match"),
         (GOOD + WAIVER.replace(str(SOON), "2027-02-30"), 'until: "2027-02-30" is not allowed. Allowed: a day such as'),
         (GOOD.replace("cpu:", "2026-01-01:"), 'tidemill:queues.2026-01-01: "2026-01-01" is not allowed.'),

@@ -420,7 +420,7 @@ EDITS = (
         lambda: told(changed("gcp:storage/bucket:Bucket", {"effectiveLabels": {"cost": "1"}}, {"effectiveLabels": {}})),
         "medium",
         "tags",
-        "lose the tag cost",
+        "1 resource loses the label cost",
     ),
     Edit(
         "a file system is removed",
