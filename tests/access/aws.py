@@ -374,9 +374,7 @@ PROBES = [
         yes("ec2:DescribeSecurityGroupRules", ANY_GROUP, "A drift check tells of rules that were added by hand."),
         no("ec2:AuthorizeSecurityGroupIngress", ANY_GROUP, "A drift check opens nothing."),
         no("ec2:RevokeSecurityGroupIngress", ANY_GROUP, "A drift check closes nothing."),
-        yes(
-            "iam:ListAttachedRolePolicies", SUBMITTERS_ROLE, "A drift check tells of policies added by hand."
-        ),
+        yes("iam:ListAttachedRolePolicies", SUBMITTERS_ROLE, "A drift check tells of policies added by hand."),
         no("iam:DetachRolePolicy", SUBMITTERS_ROLE, "A drift check takes nothing away."),
         no("s3:PutBucketPolicy", _bucket("vision-dev"), "A drift check reads a bucket's policy, and writes none."),
     ),
