@@ -1,7 +1,9 @@
 """Rules that every workflow keeps. Only GitHub shows how it runs them; its linters are in `make lint`."""
 
+import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +145,18 @@ def test_what_deploys_waits_for_its_environment():
         if step.get("with", {}).get("identity") == "${{ matrix.login.deploy }}"
     ]
     assert [job["environment"] for job in writers] == ["${{ matrix.environment }}"]
+
+
+def test_no_line_of_an_errors_text_keeps_the_comment_from_a_pull_request(tmp_path):
+    job = load(ROOT / ".github/workflows/preview.yml")["jobs"]["review"]
+    (script,) = (step["run"] for step in job["steps"] if step.get("name") == "Comment")
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o755)
+    none = "## Tidemill: this change affects no stack\n"
+    for text, expected in ((none, True), (f"## Tidemill: the preview failed\n\n```text\n{none}```\n", False)):
+        (tmp_path / "review.md").write_text(text)
+        called = ["bash", "-eu", "-c", script]
+        done = subprocess.run(called, cwd=tmp_path, env={**os.environ, "PULL": "1"}, capture_output=True, timeout=60)
+        assert (b"--only-edit" in done.stdout) is expected
