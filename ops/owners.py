@@ -63,6 +63,8 @@ def text(owners: tuple[str, ...], before: str = "") -> str:
         before: Its text until now.
     """
     others = before.partition(_HEAD)[0].rstrip("\n")
-    guarded = sorted({*(f"/{start.split('/')[0]}/" for start, _, _ in GUARDS if "/" in start), *_ALSO})
+    # Most of tidemill/ is the client and the worker, and all of components/ decides which resources there are.
+    guards = {f"/{start}" for start, *_ in GUARDS if not start.startswith("components/")}
+    guarded = sorted(guards.union(_ALSO) - {"/requirements.txt"})
     rows = [f"{path} {' '.join(owners)}" for path in guarded]
     return "\n".join([*([others, ""] if others else []), _HEAD, *rows]) + "\n"

@@ -27,6 +27,9 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("components/gcp/bootstrap.py", "high", "the home of CI's identities and of the state changes"),
     ("ops/", "medium", "what reviews, plans and deploys changes"),
     ("requirements.txt", "medium", "the packages that run with CI's logins change"),
+    ("pyproject.toml", "medium", "the packages that run with CI's logins change"),
+    ("Makefile", "medium", "what CI runs before it logs in changes"),
+    ("tidemill/mountable.py", "high", "which folders of a machine jobs may mount changes"),
 )
 """Beginnings of paths, how bad a change there is by itself, and its title. CODEOWNERS names the same folders."""
 
