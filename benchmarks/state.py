@@ -1,8 +1,10 @@
 """State: what kills cost an item, and how well the time to save a state is known.
 
 Workers and programs are real processes; the machines that are taken away are not. `BENCH_KILLS` sets the number of
-kills (300), half of them of programs that keep their state as frameworks do (tests/worker/frameworks.py). Some workers
-are stopped and come back when the next attempt runs.
+kills (300), half of them of programs that keep their state as frameworks do (tests/worker/frameworks.py). Some come
+before anything of an attempt was saved. Some workers are stopped and come back when the next attempt runs. Up to eleven
+days pass between two attempts, in a store in which state expires after 30. Meanwhile a job that begins with the state
+of the item reads it slowly.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,8 +33,12 @@ from benchmarks.figures import figure
 from tests.worker.containers import Machine, Process, Team, TeamJob
 from tidemill.client.saved import NOTICE_SECONDS, summed_up
 from tidemill.descriptor import WorkerExit
+from tidemill.job import StateSettings
 from tidemill.state import Saver, Snapshot, Snapshots, scan
 from tidemill.store import Store
+from tidemill.worker.faults import ItemError
+from tidemill.worker.item_state import ItemState
+from tidemill.worker.stop import Stop
 
 KILLS = int(os.environ.get("BENCH_KILLS", "300"))
 SIDE_BY_SIDE = 2
@@ -42,6 +49,8 @@ PROGRAMS = Path(__file__).parents[1] / "tests" / "worker"
 WAYS = ("pair", "logged", "folders", "renamed", "database", "mapped")
 WANTED = b"20100"
 """What those programs put out: the sum of the numbers to 200."""
+EXPIRE_DAYS, MOST_DAYS = 30, 11
+DAY = 86_400
 GIGABIT = 125e6
 """Bytes per second."""
 FILES, CHANGED, FILE_BYTES = 48, 24, 8 * 2**20
@@ -85,8 +94,12 @@ def mixed(folder: Path) -> None:
     runs, count = _until_killed(lambda n: Kills(_sent(folder / str(n), "frameworks.py", WAYS[n % len(WAYS)]), n))
     print(f"{count} kills of {len(runs)} items that keep their state in {len(WAYS)} ways: {', '.join(WAYS)}")
     print(f"  {sum(run.came_back for run in runs)} attempts came back beside the next one")
+    print(f"  {sum(run.early for run in runs)} were killed before anything of theirs was saved")
+    print(f"  {sum(run.read for run in runs)} slow readers, {sum(run.gave_up for run in runs)} of which gave up")
+    print(f"  {sum(run.days for run in runs):.0f} days passed, {sum(run.expired for run in runs)} objects expired")
     figure("state-framework-kills", count, "kills", KILLS // 2, higher_is_better=True)
     figure("state-mixed-restores", sum(run.mixed for run in runs), "restores", 0)
+    figure("state-damaged-reads", sum(run.damaged for run in runs), "reads", 0)
     figure("state-lost-items", sum(run.weights != WANTED for run in runs), "items", 0)
 
 
@@ -107,6 +120,7 @@ class Kills:
         self._job, self._random = job, random.Random(seed)
         self._machine = Machine(job.team.root)
         self._stopped: Process | None = None
+        self._was_early = False
         self.repeated: list[int] = []
         """Steps that each kill cost."""
         self.after_notice: list[int] = []
@@ -114,7 +128,8 @@ class Kills:
         """Starts with a checkpoint that could not be read."""
         self.mixed = 0
         """Starts with the files of two."""
-        self.came_back = 0
+        self.came_back = self.early = self.read = self.gave_up = self.damaged = self.expired = 0
+        self.days = 0.0
         self.weights = b""
 
     def run(self) -> Kills:
@@ -122,13 +137,16 @@ class Kills:
         delivery, reached, told = 1, 0, False
         while not self._job.outcomes():
             how = self._random.choice(("worker", "machine", "notice", "stopped"))
-            lines = self._attempt(how, delivery)
+            with self._read_slowly(delivery):
+                lines = self._attempt(how, delivery)
+            self._pass_days(self._random.uniform(0, MOST_DAYS))
             started = _numbers(lines, "start")
             self.torn += any("JSONDecodeError" in line or "malformed" in line for line in lines)
             self.mixed += any(line.startswith("mixed ") for line in lines)
             if started and delivery > 1:
                 (self.after_notice if told else self.repeated).append(max(0, reached - started[0]))
-            reached, told = max([reached, *_numbers(lines, "saved")]), how == "notice" and bool(started)
+            reached, told = max([reached, *_numbers(lines, "saved")]), how == "notice" and not self._was_early
+            told = told and bool(started)
             delivery += 1
         outcome = self._job.outcomes()[0]
         if outcome.output is None:
@@ -148,8 +166,14 @@ class Kills:
         worker = self._job.start(0, delivery, **self._machine.environment)
         assert isinstance(worker.stdout, io.BufferedReader)
         seen: list[str] = []
-        # A kill comes at a random moment after something of this attempt was saved.
+        # A kill comes at a random moment after something of this attempt was saved, or of one in four before.
         moment: float | None = None
+        # An attempt that comes back leaves only once the next one has claimed the item.
+        alone = self._stopped is None and how != "stopped"
+        early = alone and not self._was_early and self._random.random() < 0.4
+        if early:
+            moment = time.monotonic() + self._random.uniform(0.0, 2.0)
+        self._was_early = early
         os.set_blocking(worker.stdout.fileno(), False)
         rest = b""
         while worker.poll() is None and (moment is None or time.monotonic() < moment):
@@ -159,6 +183,7 @@ class Kills:
             if moment is None and "state saved" in seen:
                 moment = time.monotonic() + self._random.uniform(0.0, 1.5)
             time.sleep(0.01)
+        self.early += worker.poll() is None and "state saved" not in seen
         if self._stopped is not None:
             # It sees that another attempt has begun, and leaves.
             self._stopped.send_signal(signal.SIGCONT)
@@ -168,7 +193,8 @@ class Kills:
             self._stopped = worker
             worker.send_signal(signal.SIGSTOP)
             return seen
-        if how == "notice":
+        if how == "notice" and not early:
+            # A worker that has begun nothing yet would stay until its machine goes.
             self._machine.give_notice(60)
         else:
             worker.kill()
@@ -178,6 +204,57 @@ class Kills:
         rest += worker.communicate(timeout=90)[0]
         self._end_programs()
         return seen + [json.loads(line)["message"] for line in rest.splitlines() if line.endswith(b"}")]
+
+    def _pass_days(self, days: float) -> None:
+        """Make all state older, and let what is too old expire. An attempt that stands still waits as long."""
+        self.days += days
+        for path in (self._job.team.root / "store" / "state").rglob("*"):
+            with suppress(FileNotFoundError):
+                if path.is_file():
+                    at = path.stat().st_mtime - days * DAY
+                    os.utime(path, (at, at))
+                    if time.time() - at > EXPIRE_DAYS * DAY:
+                        path.unlink()
+                        self.expired += 1
+
+    @contextmanager
+    def _read_slowly(self, delivery: int) -> Iterator[None]:
+        """Let a job that begins with the state of the item read it, if its programs can check what they find."""
+        command, seed = self._job.spec.command or [], self._random.random()
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(self._reader, delivery, command, random.Random(seed))
+            yield
+            reading.result()
+
+    def _reader(self, delivery: int, command: list[str], chance: random.Random) -> None:
+        if not command[1].endswith("frameworks.py"):
+            return
+        time.sleep(chance.uniform(0.0, 2.0))
+        store = Store.open(self._job.team.store.uri)
+        stream = store.stream
+
+        def slow(*arguments: Any, **options: Any) -> Iterator[bytes]:
+            time.sleep(chance.uniform(0.0, 0.5))
+            return stream(*arguments, **options)
+
+        folder = self._job.team.root / f"reader-{delivery}"
+        with patch.object(store, "stream", slow):
+            settings = StateSettings(from_job=self._job.spec.job, from_item=0)
+            place = (f"reader-{delivery:08}", 0, "r", 0, "")
+            state = ItemState(store, settings, place, folder, room=lambda: 2**30, stop=Stop(), labels={})
+            try:
+                state.prepare()
+            except ItemError as error:
+                # There is nothing to begin with yet, or it changes too often.
+                self.gave_up += not error.final
+                self.damaged += "None of the snapshots" in str(error)
+                return
+            finally:
+                state.close()
+        self.read += 1
+        checked = [*command[:2], str(folder), str(folder), *command[4:], "check"]
+        found = subprocess.run(checked, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=90)
+        self.mixed += found.returncode != 0
 
     def _end_programs(self) -> None:
         """End what a killed worker has left, as the end of its machine does."""

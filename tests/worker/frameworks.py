@@ -1,6 +1,7 @@
 """Adds up the numbers from 1 to 200, and keeps the step and the sum in its state folder as frameworks keep checkpoints.
 
-Arguments: the state folder, the output folder, and how. It ends with ``mixed`` when it finds parts of two checkpoints.
+Arguments: the state folder, the output folder, and how; ``check`` ends it when it has read what is there. It ends with
+``mixed`` when it finds parts of two checkpoints.
 """
 
 import mmap
@@ -166,13 +167,22 @@ WAYS: dict[str, tuple[Callable[[int, int], None], Callable[[], Sums]]] = {
 
 def main() -> None:
     save, find = WAYS[sys.argv[3]]
-    step, total = find() if any(state.iterdir()) else (0, 0)
+    names = {path.name for path in state.iterdir()}
+    # What is there before the first checkpoint may have been saved, too.
+    step, total = find() if names - {"tokenizer", "train.log", "metrics.csv", "log", "new"} else (0, 0)
     print("start", step, flush=True)
     if sys.argv[3] == "logged":
         begins = max(map(logged_so_far, ("train.log", "metrics.csv")))
         threading.Thread(target=log, args=[begins], daemon=True).start()
     if total != step * (step + 1) // 2:
         sys.exit(f"mixed {step} {total}")
+    if not names:
+        # Never written again.
+        (state / "tokenizer").write_text("words")
+    elif "tokenizer" not in names:
+        sys.exit("mixed: the tokenizer is gone")
+    if "check" in sys.argv:
+        return
     while step < STEPS:
         step += 1
         total += step
