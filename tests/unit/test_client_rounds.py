@@ -3,16 +3,18 @@
 import json
 import time
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from tests.unit.client_fakes import outcome, pipeline, uris
 from tidemill import layout
 from tidemill.backends import QueueState
-from tidemill.client import deliveries
+from tidemill.client import deliveries, rounds
 from tidemill.client.consumption import Consumption, Spread, suggestion
 from tidemill.client.status import speed_of
 from tidemill.client.waiting import Repairs
+from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
 from tidemill.ledger import Again, Ledger
 from tidemill.store import Store
@@ -190,6 +192,22 @@ def test_what_is_lost_keeps_the_jobs_definition_and_a_retry_takes_todays():
     # The last one was lost of the retry.
     first = queue.images["default"].job_definition
     assert used == [first, first, "cpu-default:2", "cpu-default:2"]
+
+
+@pytest.mark.parametrize(("after", "left"), [(0, None), (28, "48 h")])
+def test_what_may_outlive_its_job_is_warned_of(monkeypatch, after, left):
+    """An attempt may take a week, and the stack deletes jobs after 30 days."""
+    target, backend = pipeline(expire_jobs_after_days=30, max_spec=SPEC_VERSION)
+    week = 7 * 86_400
+    job = target.submit(COMMAND, uris(10), queue="cpu", name="x", chunk_size=3, state=True, timeout_seconds=week)
+    backend.run(target, job.id, fail_items=[1])
+    spec = job.spec.model_copy(update={"created_at": job.spec.created_at - timedelta(days=after)})
+    site = target.site
+    sent = [rounds.retry(site, spec, None)]
+    backend.arrays[-1].children = ["failed"]
+    sent.append(rounds.resume(site, spec))
+    words = left and f"an attempt may take 168 h, and the stack deletes what the job needs in {left}: "
+    assert [one.note for one in sent] == [words and f"{words}expire_jobs_after_days"] * 2
 
 
 def test_resume_of_a_lost_retry_runs_the_same_items():

@@ -16,6 +16,7 @@ from tidemill.client.handover import LOOK_SECONDS, definition_of, enqueue, write
 from tidemill.client.limit import check_left
 from tidemill.client.other_code import OtherCode
 from tidemill.client.site import Site
+from tidemill.client.state import expires_soon
 from tidemill.errors import CallerError
 from tidemill.figures import counted
 from tidemill.job import JobSpec
@@ -38,7 +39,7 @@ class Sent:
         chunks: Chunks that were enqueued, those of an earlier round whose submit had died included.
         items: Items that will run.
         arrays: Arrays that were handed to the cloud.
-        note: Why it is less than the caller may expect, or None.
+        note: Why it is less than the caller may expect, or may end early, or None.
         run_command: The command that runs the job, where no cloud does it; None where one does.
     """
 
@@ -95,7 +96,7 @@ def resume(site: Site, spec: JobSpec, max_usd: float | None = None) -> Sent:
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
         if sent := send_again(site, spec, listing, missing, limit):
-            return sent
+            return replace(sent, note=expires_soon(spec, site.descriptor.expire_jobs_after_days))
 
 
 def _send_first(site: Site, ledger: Ledger, spec: JobSpec, max_usd: float | None) -> Sent:
@@ -183,7 +184,8 @@ def retry(
         # A new image may fix the failures: a retry runs with today's.
         definition, runs = definition_of(site, spec), code or _code_of(listing.rounds[-1])
         if sent := _send(site, spec, plan, runs, definition=definition, max_usd=limit):
-            return replace(sent, note=note)
+            early = expires_soon(spec, site.descriptor.expire_jobs_after_days)
+            return replace(sent, note="; ".join(filter(None, (note, early))) or None)
 
 
 def _plan_retry(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from tidemill.client.journal import find_spec
@@ -117,6 +118,17 @@ def expires_early(spec: JobSpec, days: int | None) -> str | None:
     return (
         f"The stack deletes what a job needs {counted(days, 'day')} after it was sent (expire_jobs_after_days), and an "
         f"attempt may take {duration(spec.timeout_seconds)} (--timeout): what is not done by then is lost."
+    )
+
+
+def expires_soon(spec: JobSpec, days: int | None) -> str | None:
+    """The same of a job that was sent a while ago, and of which something runs again now."""
+    age = max(0.0, (datetime.now(UTC) - spec.created_at).total_seconds())
+    if days is None or spec.timeout_seconds < (left := max(0.0, days * 86_400 - age)):
+        return None
+    return (
+        f"an attempt may take {duration(spec.timeout_seconds)}, and the stack deletes what the job needs in "
+        f"{duration(left)}: expire_jobs_after_days"
     )
 
 
