@@ -230,6 +230,20 @@ EDGES = [
         _OUT + "test_a_fetch_writes_into_its_folder_alone",
     ),
     Edge(
+        "Names that no listing takes, such as `out/<job>/1/a/../x`",
+        "a program with the job's rights",
+        "`fetch`",
+        "a problem of that item; the others come",
+        "worker/test_s3_answers.py::test_a_name_that_cannot_be_read_is_a_problem_of_its_item",
+    ),
+    Edge(
+        "Such names beside jobs, as `jobs//x`",
+        "a program with the job's rights",
+        "`tidemill jobs`, workers",
+        "the journal names the jobs; the worker goes on",
+        "worker/test_s3_answers.py::test_jobs_are_listed_whatever_a_program_has_stored",
+    ),
+    Edge(
         "Log lines",
         "items",
         "the terminal of who reads them",
@@ -271,6 +285,13 @@ EDGES = [
         "the reconciler",
         "sizes and shapes; one that is damaged ends its own job",
         "unit/test_gcp_chains.py::test_a_job_whose_objects_a_program_has_damaged_ends_those_after_it_and_no_others",
+    ),
+    Edge(
+        "GCP: the rounds of a job, all together",
+        "any job of the team",
+        "the reconciler, with 512 MiB",
+        "the sum of their bytes",
+        "unit/test_gcp_chains.py::test_the_rounds_of_a_job_cannot_fill_the_memory_together",
     ),
     Edge(
         "GCP: objects of a job with messages left",

@@ -157,6 +157,6 @@ def test_no_line_of_an_errors_text_keeps_the_comment_from_a_pull_request(tmp_pat
     none = "## Tidemill: this change affects no stack\n"
     for text, expected in ((none, True), (f"## Tidemill: the preview failed\n\n```text\n{none}```\n", False)):
         (tmp_path / "review.md").write_text(text)
-        called = ["bash", "-eu", "-c", script]
-        done = subprocess.run(called, cwd=tmp_path, env={**os.environ, "PULL": "1"}, capture_output=True, timeout=60)
-        assert (b"--only-edit" in done.stdout) is expected
+        called, env = ["bash", "-eu", "-c", script], {**os.environ, "PULL": "1"}
+        said = subprocess.check_output(called, cwd=tmp_path, env=env, timeout=60)
+        assert (b"--only-edit" in said) is expected
