@@ -37,6 +37,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         yield team_up(cloud, tmp_path_factory.mktemp("demo-aws"), settings=changes)
 
 
+@pytest.mark.namespaces  # the program names the mount by its path
 def test_one_queue_writes_and_another_reads(team: Team) -> None:
     def said(queue: str, program: str) -> str:
         submit = ["submit", "--queue", queue, "--shell", "--json", "x", "--", program]
