@@ -188,8 +188,8 @@ def unpack(layer, folder):
             name, parent = entry.name.rstrip("/"), posixpath.dirname(entry.name.rstrip("/"))
             target, size = posixpath.normpath(posixpath.join(parent, entry.linkname)), size + entry.size
             # It goes up only at its beginning, from a real folder, so no other link can lead it out.
-            onward = re.sub(r"^(\.\.?(/+|$))*", "", entry.linkname).split("/")
-            inside = (target + "/").startswith("tidemill/") and ".." not in onward
+            rest = re.sub(r"^(\.\.?(/|$))*", "", entry.linkname).split("/")
+            inside = (target + "/").startswith("tidemill/") and ".." not in rest
             kind = entry.isreg() or entry.isdir() or (entry.issym() and inside)
             if not kind or name.split("/")[0] != "tidemill" or {".", "..", ""} & set(name.split("/")):
                 raise ValueError(f"the layer holds {entry.name!r}, which is no file, folder or inner link of a worker")

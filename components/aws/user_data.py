@@ -114,7 +114,7 @@ def _host(pointer: str | None) -> list[str]:
     return [
         f"install -d -m 755 {WORKER} {_PROGRAM.rpartition('/')[0]} /etc/systemd/system/ecstasks.slice.d",
         # An image that was made from a machine has the user.
-        f"getent passwd {_USER} >/dev/null || useradd --system --no-create-home --shell /sbin/nologin {_USER}",
+        f"id {_USER} || useradd --system --no-create-home --shell /sbin/nologin {_USER}",
         _file(_PROGRAM, _bare(_HOST.read_text())),
         _file("/etc/systemd/system/tidemill-host.service", unit),
         _file("/etc/systemd/system/ecstasks.slice.d/tidemill.conf", _NO_METADATA),

@@ -322,7 +322,7 @@ def test_the_service_has_no_rights():
     parsed.read_string(unit)
     settings = dict(parsed["Service"])
     assert settings["User"] == "tidemill-host"
-    user = f"getent passwd {settings['User']} >/dev/null || useradd --system --no-create-home"
+    user = f"id {settings['User']} || useradd --system --no-create-home"
     assert f"\n{user} --shell /sbin/nologin {settings['User']}\n" in text
     assert "/var/lib/" + settings["StateDirectory"] == host.FOLDER
     rights = ("NoNewPrivileges", "CapabilityBoundingSet", "ProtectSystem", "ProtectHome", "PrivateDevices")
