@@ -316,6 +316,7 @@ def test_a_new_template_is_for_machines_to_come(made: Made) -> None:
     made.gone(group)
 
 
+@pytest.mark.namespaces
 def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
     program = f"""
 import sys, time
