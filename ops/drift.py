@@ -10,7 +10,7 @@ import click
 
 from ops.added import Addition
 from ops.added.ask import additions
-from ops.github import GitHub, GitHubError
+from ops.github import GitHub, keep_issue
 from ops.preview import document_of
 from ops.project import read_config
 from ops.review.document import parse
@@ -54,19 +54,9 @@ def drift(stack: str, issue: bool) -> None:
     text = "There is no drift." if clean else report(stack, changes, found, others)
     click.echo(text)
     if github is not None:
-        _tell(github, stack, text, clean)
+        keep_issue(github, f"Drift: {stack}", text, needed=not clean)
     elif not clean:
         sys.exit(1)
-
-
-def _tell(github: GitHub, stack: str, text: str, clean: bool) -> None:
-    title = f"Drift: {stack}"
-    try:
-        address = github.close_issue(title, text) if clean else github.open_issue(title, text)
-    except GitHubError as error:
-        raise click.ClickException(str(error)) from None
-    if address:
-        click.echo(address)
 
 
 def steps(document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -115,6 +115,20 @@ class GitHub:
         return answer.json()
 
 
+def keep_issue(github: GitHub, title: str, text: str, *, needed: bool) -> None:
+    """Open an issue or update it while it is needed, close it otherwise, and print its address.
+
+    Raises:
+        click.ClickException: GitHub refuses, or does not answer.
+    """
+    try:
+        address = github.open_issue(title, text) if needed else github.close_issue(title, text)
+    except GitHubError as error:
+        raise click.ClickException(str(error)) from None
+    if address:
+        click.echo(address)
+
+
 def fitting(text: str) -> str:
     """A text within GitHub's limit: whole, or cut after a line with a note."""
     if len(text) <= MOST:

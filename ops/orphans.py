@@ -10,7 +10,7 @@ import click
 from ops import project
 from ops.affected import Stack, ci_variables, json_object
 from ops.engine import mistakes_told
-from ops.github import GitHub, GitHubError
+from ops.github import GitHub, keep_issue
 from ops.processes import output
 from ops.review.document import VERSION
 
@@ -42,7 +42,7 @@ def orphans(stack: str | None, issue: bool, homes: bool) -> None:
     text = report(left) if left else "No stack is without a file."
     click.echo(text)
     if github is not None:
-        _tell(github, text, clean=not left)
+        keep_issue(github, _title(), text, needed=bool(left))
     elif left:
         sys.exit(1)
 
@@ -99,15 +99,9 @@ def _has_file(name: str) -> bool:
     return (project.STACKS / f"Pulumi.{name}.yaml").is_file()
 
 
-def _tell(github: GitHub, text: str, *, clean: bool) -> None:
+def _title() -> str:
     backend = urlsplit(os.environ.get("PULUMI_BACKEND_URL", "")).netloc
-    title = f"{TITLE}: {backend}" if backend else TITLE
-    try:
-        address = github.close_issue(title, text) if clean else github.open_issue(title, text)
-    except GitHubError as error:
-        raise click.ClickException(str(error)) from None
-    if address:
-        click.echo(address)
+    return f"{TITLE}: {backend}" if backend else TITLE
 
 
 def _homes() -> list[dict[str, str]]:
