@@ -49,7 +49,7 @@ WRONG = [
     ("env.A", {"env": {"A": 1}}, ["text"]),
     ("env.TIDEMILL_X", {"env": {"TIDEMILL_X": "1"}}, ["Rename"]),
     ("env.HF_TOKEN", {"env": {"HF_TOKEN": "hf_x"}}, ["secrets"]),
-    ("env.A", {"env": {"A": "AKIAIOSFODNN7EXAMPLE"}}, ["secrets"]),
+    ("env.A", {"env": {"A": "AKIA0123456789ABCDEF"}}, ["secrets"]),
     ("chunksize", {"chunksize": 5}, ["Did you mean 'chunk_size'?"]),
     ("wholly", {"wholly": 5}, ["attempts, chunk_size"]),
 ]

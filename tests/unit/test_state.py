@@ -43,7 +43,7 @@ from tidemill.state.save import ChangedError
 from tidemill.state.scan import Scan
 from tidemill.state.settle import Settle
 from tidemill.store import Store
-from tidemill.tree import Tree, TreeFile
+from tidemill.tree import Tree, TreeFile, fetch_tree
 
 JOB = "t-00000000"
 
@@ -221,7 +221,8 @@ class TestSnapshots:
         Attempt(store, folder, "a").save(x=b"1")
         second = Attempt(store, tmp_path / "other", "b")
         with monkeypatch.context() as full:
-            full.setattr(os, "replace", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+            place = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+            full.setitem(fetch_tree.__kwdefaults__, "place", place)
             with pytest.raises(OSError, match="No space left"):
                 second.restore()
         second.restore()

@@ -326,29 +326,29 @@ def test_the_state_of_a_job_that_runs_is_fetched_slowly(store, tmp_path, monkeyp
     checkpoint = saving(store, JOB, tmp_path / "first")
     for _ in range(4):
         checkpoint()
-    reads = count()
+    reads, to = count(), fetch_state._Destination(store, Mock(), "x", tmp_path)
 
-    def slowly(of: Store, tree: Tree, name: str, how: Any) -> None:
+    def slowly(tree: Tree, to: Any) -> None:
         if next(reads) < 2 or faster:
             for _ in range(4):
                 checkpoint()
-        fetch_tree(of, tree, tmp_path / name)
+        fetch_tree(to.store, tree, tmp_path / to.name)
 
     monkeypatch.setattr(fetch_state, "_bring", slowly)
     tree = newest_tree(store, JOB, 0)
     assert tree is not None
     line = "^x changes more often than it can be read here: its item saves its state all the time"
     with pytest.raises(CloudError, match=line) if faster else nullcontext():
-        fetch_state._bring_newest(lambda: newest_tree(store, JOB, 0), tree, Mock(), store, "x")
+        fetch_state._bring_newest(lambda: newest_tree(store, JOB, 0), tree, to)
     if not faster:
         assert [path.read_text() for path in sorted((tmp_path / "x").iterdir())] == ["model 11", "optimizer 11"]
     # What nobody writes again is damaged.
     newest = newest_tree(store, JOB, 0)
     assert newest is not None
     store.put(newest.files[0].object, b"other")
-    monkeypatch.setattr(fetch_state, "_bring", lambda of, tree, name, how: fetch_tree(of, tree, tmp_path / "y"))
+    monkeypatch.setattr(fetch_state, "_bring", lambda tree, to: fetch_tree(to.store, tree, tmp_path / "y"))
     with pytest.raises(DamagedError):
-        fetch_state._bring_newest(lambda: newest_tree(store, JOB, 0), newest, Mock(), store, "y")
+        fetch_state._bring_newest(lambda: newest_tree(store, JOB, 0), newest, to)
 
 
 class Passing(threading.Event):
