@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.worker.test_local_run import Here
 from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
 from tidemill import Pipeline
-from tidemill.worker import function
+from tidemill.worker import function, shim
 
 SHIM = Path(function.__file__).with_name("shim.py")
 MODULE = """
@@ -295,6 +296,16 @@ class TestStart:
 
 
 class TestShim:
+    @pytest.mark.parametrize("name", ["stdout", "stderr"])
+    def test_a_disk_that_another_item_has_filled_ends_no_process(self, monkeypatch, name):
+        full = Mock(write=Mock(side_effect=OSError(28, "full")), flush=Mock(side_effect=OSError(28, "full")))
+        monkeypatch.setattr(sys, name, full)
+        error, code, *_, value, _ = shim._one(
+            lambda values: values["uri"], {"uri": "a"}, shim._Peak(), lambda v: (v, None)
+        )
+        assert (error, code, value) == (None, 0, "a")
+        full.flush.assert_called_once()
+
     def test_its_syntax_is_that_of_python_3_8(self):
         ast.parse(SHIM.read_text(), feature_version=(3, 8))
 

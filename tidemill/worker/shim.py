@@ -88,8 +88,10 @@ def _one(call, values, peak, keep):
         error, code = _traceback(), 1
         with contextlib.suppress(Exception):  # the function may have closed or replaced it
             print(error, file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # Another item may have filled the disk, and the function may have closed or replaced it.
+        with contextlib.suppress(Exception):
+            stream.flush()
     took = time.monotonic() - wall
     used = _cpu_seconds() - cpu
     return [error, code, round(took, 6), round(used, 6), peak.look(took), _end(1), _end(2), value, file]
