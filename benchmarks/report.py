@@ -90,7 +90,7 @@ def digests() -> None:
     """What a digest costs, and how exact its quantiles are."""
     rng = random.Random(3)
     ran = [plain(n, rng) for n in range(24)]
-    facts = RunFacts("2026-11-22T09:00:00+00:00", MACHINES[0], 16, 241.2, 3.1, 1.2)
+    facts = RunFacts("2026-11-22T09:00:00+00:00", MACHINES[0], 16, 241.2, 3.1, 1.2, 230.0, 24)
     figure("report-digest-bytes", len(json.dumps(digest_of(ran, facts), separators=(",", ":"))), "bytes", 4096)
     start = time.process_time()
     for _ in range(500):
@@ -153,7 +153,10 @@ def records(store: Store, spec: JobSpec, sizes: list[int], began: datetime) -> N
         start = began + timedelta(seconds=6800 * chunk / len(sizes))
         held = sum(each.wall_seconds for each in ran) * 1.05
         where = MACHINES[chunk % len(MACHINES)]
-        facts = RunFacts(start.isoformat(timespec="seconds"), where, 16, held, 0.02 * held, 0.01 * held)
+        took = sum(each.wall_seconds for each in ran)
+        facts = RunFacts(
+            start.isoformat(timespec="seconds"), where, 16, held, 0.02 * held, 0.01 * held, took, size - failed
+        )
         stamp = (start + timedelta(seconds=held / 16)).isoformat(timespec="milliseconds")
         backend = {"job_id": "0b0f7c2e-6d5c-4f0e-9a53-1c1de4b2a111:4711", "attempt": 1}
         head = Header(chunk, "4711-0", 0, "ip-10-0-1-2 tidemill/0.1.0", size, failed, stamp, backend)
