@@ -49,7 +49,7 @@ def checkout(tmp_path_factory) -> Path:
     for name in ("Pulumi.yaml", "__main__.py", "components", "tidemill", "policy", "ops", "localcloud", "stacks"):
         source, ignored = ROOT / name, shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, folder / name, ignore=ignored) if source.is_dir() else shutil.copy(source, folder)
-    (folder / ".gitignore").write_text(".venv\n")
+    (folder / ".gitignore").write_text(".venv\n__pycache__/\n")
     (folder / ".venv").symlink_to(ROOT / ".venv")
     for stack in ("vision-dev", "vision-gcp-dev"):
         with stack_file(folder, stack) as config:
