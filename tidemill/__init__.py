@@ -16,12 +16,18 @@ from tidemill.version import __version__
 
 if TYPE_CHECKING:
     from tidemill.client import Job, Pipeline, Status, Summary
-    from tidemill.client.sweep import Sweep
+    from tidemill.client.items.sweep import Sweep
     from tidemill.job import Item
     from tidemill.ledger import Outcome
+    from tidemill.request import JobRequest
 
-__all__ = ["Item", "Job", "Outcome", "Pipeline", "Status", "Summary", "Sweep", "__version__"]
-_HOMES = {"Item": "tidemill.job", "Outcome": "tidemill.ledger", "Sweep": "tidemill.client.sweep"}
+__all__ = ["Item", "Job", "JobRequest", "Outcome", "Pipeline", "Status", "Summary", "Sweep", "__version__"]
+_HOMES = {
+    "Item": "tidemill.job",
+    "JobRequest": "tidemill.client.sending.keywords",
+    "Outcome": "tidemill.ledger",
+    "Sweep": "tidemill.client.items.sweep",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Whether a job is complete, by the names of its objects, and what that means for the jobs after it.
+"""Judges by the names of a job's objects if it is complete, and if the jobs after it may run.
 
 The reconciler's function ships this module, so it is a leaf of the standard library alone.
 """
@@ -36,19 +36,19 @@ def rows_of(data: bytes) -> list[Row]:
     """
     try:
         magic, count = HEADER.unpack_from(data)
-        found = [ROW.unpack_from(data, HEADER.size + number * ROW.size) for number in range(count)]
-        if 8 * sum(items for _, _, items, _ in found) > len(data):
+        rows = [ROW.unpack_from(data, HEADER.size + number * ROW.size) for number in range(count)]
+        if 8 * sum(items for _, _, items, _ in rows) > len(data):
             raise ValueError("the lists of a round overlap")
-        lists = [list(struct.unpack_from(f"<{items}Q", data, at)) if items else None for _, _, items, at in found]
+        lists = [list(struct.unpack_from(f"<{items}Q", data, at)) if items else None for _, _, items, at in rows]
     except struct.error as error:
         raise ValueError(f"the lists of a round are cut: {error}") from None
     if magic != MAGIC:
         raise ValueError("not the lists of a round")
-    return [Row(chunk, before, items) for (chunk, before, *_), items in zip(found, lists, strict=True)]
+    return [Row(chunk, before, items) for (chunk, before, *_), items in zip(rows, lists, strict=True)]
 
 
 class RoundLike(Protocol):
-    """What is needed of a round."""
+    """The part of a round that completeness depends on."""
 
     def enqueued(self) -> Iterable[int]:
         """Its chunks."""
@@ -71,10 +71,10 @@ def owners(rounds: Iterable[RoundLike]) -> dict[int, int]:
 def last_chunks(owners: Mapping[int, int]) -> dict[int, int]:
     """By a round's position: the highest of its chunks. Chunks end about in their order, so one question about each of
     these mostly tells that a job is not complete."""
-    found: dict[int, int] = {}
+    last: dict[int, int] = {}
     for chunk, number in owners.items():
-        found[number] = max(chunk, found.get(number, 0))
-    return found
+        last[number] = max(chunk, last.get(number, 0))
+    return last
 
 
 def settle(
@@ -113,11 +113,11 @@ def settle(
 
 
 SUBMIT_AGAIN = "Submit it again."
-"""What to do with a job that nothing lets begin: to resume it would not help."""
+"""Advice on a job that nothing lets begin: to resume it would not help."""
 
 
 @dataclass(frozen=True)
-class Never:
+class Hindrance:
     """Why a job can never begin.
 
     Attributes:
@@ -136,15 +136,15 @@ class Never:
         return f"{self.why}, and this job runs after it. {then}"
 
 
-def gone(job: str) -> Never:
-    return Never(job, f"{job} is not in the store any more")
+def gone(job: str) -> Hindrance:
+    return Hindrance(job, f"{job} is not in the store any more")
 
 
-def damaged(job: str) -> Never:
-    return Never(job, f"what the store has of {job} is damaged")
+def damaged(job: str) -> Hindrance:
+    return Hindrance(job, f"what the store has of {job} is damaged")
 
 
-def hindrance(job: str, items: int, failed: int, *, finished: bool, cancelled: bool, success: bool) -> Never | None:
+def hindrance(job: str, items: int, failed: int, *, finished: bool, cancelled: bool, success: bool) -> Hindrance | None:
     """Why a job after this one can never begin as things are, or None.
 
     Args:
@@ -156,6 +156,6 @@ def hindrance(job: str, items: int, failed: int, *, finished: bool, cancelled: b
         success: Whether all of its items must have succeeded.
     """
     if finished:
-        said = f"{failed} of the {items} items of {job} failed"
-        return Never(job, said, f"tidemill retry {job} --failed") if success and failed else None
-    return Never(job, f"{job} is cancelled", f"tidemill resume {job}") if cancelled else None
+        text = f"{failed} of the {items} items of {job} failed"
+        return Hindrance(job, text, f"tidemill retry {job} --failed") if success and failed else None
+    return Hindrance(job, f"{job} is cancelled", f"tidemill resume {job}") if cancelled else None

@@ -9,7 +9,7 @@ import pytest
 
 from tidemill import prices
 from tidemill.advice.sources import LiveAnswer, PlacementScore, Question, Range, SpotPrice
-from tidemill.client import advise
+from tidemill.client.estimate import advise
 
 DAY = datetime.date(2025, 6, 1)
 NOW = datetime.datetime(2026, 11, 22, 9, 0, tzinfo=datetime.UTC)

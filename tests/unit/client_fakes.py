@@ -5,14 +5,18 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from tidemill.backends import Array, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
 from tidemill.client import Pipeline
+from tidemill.clouds.account import Account, LogLine, LogSearch
 from tidemill.descriptor import AwsQueue, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.ledger import Ledger, Outcome
+from tidemill.ledger.digest import UNKNOWN, RunFacts
 from tidemill.manifest import read_chunk
+from tidemill.services.backend import Array, ArrayState, Backend, QueueState, Shape
+from tidemill.services.batch import SERVICE as BATCH
 from tidemill.store import Store
 
 ARN = "arn:aws:batch:us-west-2:123456789012"
@@ -32,12 +36,14 @@ def belongs(array: Array, job: str, round_: int | None) -> bool:
     return array.address.job == job and round_ in (None, array.address.round)
 
 
-class FakeBackend(Backend):
+class FakeBackend(Backend, Account):
     """A queue. `forget`, `children` and `reasons` are a test's to change; `refuse_after` makes enqueueing fail."""
 
-    whole_cpus = True
+    service = replace(BATCH, most_dependencies=0)
 
     def __init__(self) -> None:
+        super().__init__()
+        self.account = self
         self.arrays: list[FakeArray] = []
         self.refuse_after: int | None = None
         self.lines: list[LogLine] = []
@@ -116,7 +122,7 @@ class FakeBackend(Backend):
                     outcomes = [
                         outcome(i.index, i.uri, i.index in fail_items) for i in read_chunk(pipeline.store, job, chunk)
                     ]
-                    ledger.chunk(round_.round, chunk).commit(f"a{child}", outcomes)
+                    ledger.chunk(round_.round, chunk).commit(f"a{child}", outcomes, run=ran())
                     fake.children[child] = "succeeded"
 
 
@@ -134,6 +140,11 @@ def outcome(index: int, uri: str, failed: bool) -> Outcome:
         output=None if failed else f"s3://store/out/{index}/",
         error="ValueError: no" if failed else None,
     )
+
+
+def ran() -> RunFacts:
+    """The facts of a worker that ran one item at a time for a second."""
+    return RunFacts(datetime.now(UTC).isoformat(), UNKNOWN, 1, 1.0, 0.0, 0.0, 1.0, 1)
 
 
 def queue(**changes: Any) -> Queue:

@@ -4,6 +4,8 @@ import pytest
 from pytest_socket import disable_socket, enable_socket
 
 import localcloud.aws.models  # noqa: F401 botocore reads each service's model once, not for each test
+from tests.unit.client_fakes import FakeBackend, descriptor
+from tidemill.client import site as site_module
 
 
 @pytest.fixture(autouse=True)
@@ -16,3 +18,18 @@ def no_sockets():
 @pytest.fixture(autouse=True)
 def no_contexts(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Makes the pipeline of a test in a folder, the current one: its descriptor and its backend."""
+
+    def install(queues=None, **changes):
+        found, backend = descriptor(f"file://{tmp_path}/store", queues, **changes), FakeBackend()
+        (tmp_path / "store").mkdir()
+        (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
+        monkeypatch.setattr(site_module, "open_backend", lambda *_: backend)
+        monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
+        return found, backend
+
+    return install

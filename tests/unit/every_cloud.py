@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -18,14 +19,17 @@ import boto3
 
 from tests.unit.client_fakes import ARN, descriptor, outcome
 from tests.unit.google_fakes import FakeGoogle, gcp_descriptor, gcp_queue, names_of
-from tidemill.backends import Backend
-from tidemill.backends.aws.batch import AwsBatch
-from tidemill.backends.gcp.pubsub import GcpPubSub
-from tidemill.backends.local import Desk, LocalBackend, describe_machine
 from tidemill.client import Pipeline
+from tidemill.clouds.aws.account import AwsAccount
+from tidemill.clouds.gcp.account import GcpAccount
+from tidemill.clouds.local.desk import Desk
 from tidemill.descriptor import Descriptor
 from tidemill.ledger import Ledger
 from tidemill.manifest import read_chunk
+from tidemill.services.backend import Backend
+from tidemill.services.batch.backend import AwsBatch
+from tidemill.services.local.backend import LocalBackend, describe_machine
+from tidemill.services.pubsub.backend import GcpPubSub
 from tidemill.store import Store
 
 CLOUDS = ("local", "aws", "gcp")
@@ -63,6 +67,12 @@ def run_chunk(pipeline: Pipeline, job: str, number: int, chunk: int, fail: Colle
     ledger.chunk(number, chunk).commit("a", [outcome(item.index, item.uri, item.index in fail) for item in items])
 
 
+def in_arrays_of(world: World, chunks: int) -> None:
+    """Have jobs sent in arrays of so many chunks."""
+    backend = world.pipeline.site.backend("cpu")
+    backend.service = replace(backend.service, array_chunks=chunks)
+
+
 class DyingError(BaseException):
     """The submitter dies."""
 
@@ -91,7 +101,7 @@ class LocalWorld:
     def __init__(self, folder: Path, monkeypatch: Any) -> None:
         made = describe_machine(f"file://{folder}/store", 4, 8192, 0, 2)
         self.pipeline = opened(made, lambda store: LocalBackend(made))
-        self._dying = Dying(self.pipeline.backend)
+        self._dying = Dying(self.pipeline.site.backend("cpu"))
 
     def delivered(self, job: str) -> Counter[tuple[int, int]]:
         rounds = Ledger(self.pipeline.store, job).rounds()
@@ -130,8 +140,8 @@ class AwsWorld:
         for service in ("batch", "logs", "sts"):
             session.events.register(f"before-call.{service}", self._call)
         made = descriptor(f"file://{folder}/store")
-        self.pipeline = opened(made, lambda store: AwsBatch(made, session))
-        self._dying = Dying(self.pipeline.backend)
+        self.pipeline = opened(made, lambda store: AwsBatch(made, AwsAccount(made, session)))
+        self._dying = Dying(self.pipeline.site.backend("cpu"))
 
     def _call(self, model: Any, params: dict[str, Any], **_: Any) -> tuple[Any, dict[str, Any]]:
         body = params["body"]
@@ -142,8 +152,7 @@ class AwsWorld:
         return {"Arn": "arn:aws:iam::123456789012:user/ada", "Account": "123456789012", "UserId": "ada"}
 
     def _SubmitJob(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        (task,) = asked["ecsPropertiesOverride"]["taskProperties"]
-        env = {pair["name"]: pair["value"] for pair in task["containers"][0]["environment"]}
+        env = {pair["name"]: pair["value"] for pair in asked["containerOverrides"]["environment"]}
         size = asked.get("arrayProperties", {}).get("size", 1)
         made = {"name": asked["jobName"], "id": f"id-{len(self.jobs)}", "env": env, "children": ["RUNNABLE"] * size}
         self.jobs.append(made)
@@ -168,14 +177,13 @@ class AwsWorld:
         ended = all(state in ("SUCCEEDED", "FAILED") for state in made["children"])
         status = "PENDING" if not ended else "FAILED" if "FAILED" in made["children"] else "SUCCEEDED"
         size = len(made["children"])
-        stream = [{"name": "item", "logStreamName": f"{parent}:{child or 0}"}]
         return {
             "jobId": parent,
             "jobName": made["name"],
             "status": made["children"][0] if size == 1 else status,
             "createdAt": self.jobs.index(made),
             "arrayProperties": {"size": size, "statusSummary": Counter(made["children"])} if size > 1 else {},
-            "attempts": [{"taskProperties": [{"containers": stream}]}],
+            "attempts": [{"container": {"logStreamName": f"{parent}:{child or 0}"}}],
         }
 
     def _TerminateJob(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
@@ -256,12 +264,12 @@ class GcpWorld:
     queue = "cpu"
 
     def __init__(self, folder: Path, monkeypatch: Any) -> None:
-        monkeypatch.setattr("tidemill.backends.gcp.pubsub.LOOK_SECONDS", -1.0)
+        monkeypatch.setattr("tidemill.services.pubsub.backend.LOOK_SECONDS", -1.0)
         self.google = FakeGoogle(page=1000)
         session = self.google.session(monkeypatch)
         made = gcp_descriptor(f"file://{folder}/store")
-        self.pipeline = opened(made, lambda store: GcpPubSub(made, store, session))
-        self._dying = Dying(self.pipeline.backend)
+        self.pipeline = opened(made, lambda store: GcpPubSub(made, store, GcpAccount(made, session)))
+        self._dying = Dying(self.pipeline.site.backend("cpu"))
         self.subscription = names_of(gcp_queue()).subscription
 
     def _messages(self, job: str) -> Iterator[tuple[int, int, Any]]:

@@ -26,9 +26,9 @@ from localcloud.gcp import discovery
 from localcloud.gcp.filters import matches
 from localcloud.gcp.wire import Request, RestError
 from tests.unit.client_fakes import descriptor, queue
-from tidemill.backends.gcp import logs as gcp_logs
-from tidemill.backends.gcp import session as gcp_session
-from tidemill.backends.gcp.session import GoogleSession
+from tidemill.clouds.gcp import logs as gcp_logs
+from tidemill.clouds.gcp import session as gcp_session
+from tidemill.clouds.gcp.session import GoogleSession
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Machine, Queue
 
 PROJECT = "vision-dev-1"
@@ -114,7 +114,7 @@ class FakeGoogle(BaseAdapter):
 
         monkeypatch.setattr(gcp_session, "_pooled", pooled)
         monkeypatch.setattr(gcp_session, "PAUSES", (0.0,) * 6)
-        monkeypatch.setattr(gcp_logs, "READS", gcp_logs.Reads(most=1000))
+        monkeypatch.setattr(gcp_logs, "READS", gcp_logs.ReadLimit(most=1000))
         return GoogleSession(PROJECT, credentials or Credentials(token="ya29.t", account="ada@example.com"))
 
     # ---- HTTP ---------------------------------------------------------------------------------------------------

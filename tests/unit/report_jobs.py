@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from tidemill.ledger import Outcome
 from tidemill.ledger.digest import RanOn, RunFacts, digest_of
 from tidemill.ledger.records import Header, Record
 
+RECLAIMED = {"machine": {"type": None, "market": None}, "held": 0.0, "lost": 0.0}
+"""What a worker says when it is reclaimed on a machine of an unknown type."""
 MACHINES = [
     RanOn(f"i-{n:04x}", kind, f"us-west-2{zone}", market)
     for n, (kind, zone, market) in enumerate(
@@ -62,7 +65,6 @@ def made_job(
     *,
     outcome: Callable[[int, random.Random], Outcome] = plain,
     done: float = 1.0,
-    digests: bool = True,
     reclaims: int = 0,
     name: str = "tiles",
     uri: str = "memory://",
@@ -84,24 +86,24 @@ def made_job(
         made.memories += [each.peak_memory_mib for each in ran]
         where = rng.choice(MACHINES)
         start = began + timedelta(seconds=120 + 1500 * number / max(1, len(chunks)) + rng.uniform(0, 60))
-        _commit(job, number, ran, start, where if digests else None)
+        _commit(job, number, ran, start, where)
     for fake in backend.arrays:
         fake.children = ["succeeded" if n in chunks else "running" for n in range(fake.array.size)]
     for n in range(reclaims):
-        target.store.put(layout.drained(ChunkKey(job.id, 0, n), f"a{n}"), b"")
+        target.store.put(layout.drained(ChunkKey(job.id, 0, n), f"a{n}"), json.dumps(RECLAIMED).encode())
     return made
 
 
-def _commit(job: Job, number: int, ran: list[Outcome], start: datetime, machine: RanOn | None) -> None:
+def _commit(job: Job, number: int, ran: list[Outcome], start: datetime, machine: RanOn) -> None:
     """What `ChunkLedger.commit` writes, at a time of its own."""
     held = sum(each.wall_seconds * each.attempts for each in ran) * 1.08
     end = start + timedelta(seconds=held / 8)
     failed = sum(each.status == "failed" for each in ran)
     measured = (held, 0.03 * held, 0.01 * held, sum(each.wall_seconds for each in ran), len(ran) - failed)
-    facts = machine and RunFacts(start.isoformat(timespec="seconds"), machine, 8, *measured)
+    facts = RunFacts(start.isoformat(timespec="seconds"), machine, 8, *measured)
     stamp = end.isoformat(timespec="milliseconds")
-    header = Header(number, "a", 0, "host tidemill/0.3.0", len(ran), failed, stamp, {})
-    record = Record(header._replace(digest=digest_of(ran, facts)) if facts else header, ran)
+    header = Header(number, "a", 0, "host tidemill/0.3.0", len(ran), failed, stamp, {}, digest_of(ran, facts))
+    record = Record(header, ran)
     store = job._site.store
     if failed:
         store.put(layout.failed(job.id, 0, number, failed), b"")

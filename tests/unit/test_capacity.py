@@ -12,21 +12,25 @@ import pytest
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
-from components import describe, machines, money
+from components import machines, money
 from components.config import ConfigError, StackConfig, parse
+from components.services.batch import describe as batch
+from components.services.pubsub import describe as pubsub
 from ops.review.build import build
 from ops.review.document import parse as read_preview
 from ops.review.money import total
-from policy.rules.common import batch, fleets
+from policy.rules.common import fleets
 from policy.rules.common.caps import hourly
 from tests.components.stacks import run_program
 from tests.ops.review_steps import TODAY, document
 from tests.policy.test_own_stacks import resources_of
-from tidemill.capacity import KEPT_BACK, WORKER_MIB, most_machines, slots, usable_memory_mib
-from tidemill.client.estimate import at_once
-from tidemill.client.place import find_place
+from tidemill.capacity import WORKER_MIB, most_machines, slots, usable_memory_mib
+from tidemill.client.estimate.estimate import at_once
+from tidemill.client.plan.place import find_place
 from tidemill.descriptor import Descriptor, Machine
 from tidemill.machine import Capacity
+from tidemill.request import JobRequest
+from tidemill.services import of_cloud
 
 SLOW = settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate])
 """A program runs under mocks for each example: a failing one is reported as it is found."""
@@ -47,7 +51,7 @@ def queues(draw: st.DrawFn, cloud: str) -> dict[str, Any]:
     low, high = (draw(st.integers(1, anchor.cpus)), draw(st.integers(anchor.cpus, 416)))
     share = draw(st.integers(1, anchor.cpus))
     item = {"cpus": draw(st.integers(1, max(1, anchor.cpus // share))), "gpus": min(anchor.gpus, 1)}
-    item["memory_mib"] = max(64, usable_memory_mib(cloud, anchor) // share + draw(st.integers(-2, 1)))
+    item["memory_mib"] = max(64, usable_memory_mib(of_cloud(cloud), anchor) // share + draw(st.integers(-2, 1)))
     markets = draw(st.sampled_from([["spot"], ["on_demand"], ["spot", "on_demand"]]))
     return {
         "images": {"default": IMAGE},
@@ -78,9 +82,9 @@ def described(config: StackConfig) -> Descriptor:
         arn="q", topic="t", subscription="s", dead_letters="d", job_definitions=defaultdict(str)
     )
     found = {
-        name: describe.aws_queue(queue, names)
+        name: batch.described(queue, names)
         if config.cloud == "aws"
-        else describe.gcp_queue(queue, names, queue.images["default"])
+        else pubsub.described(queue, names, queue.images["default"])
         for name, queue in config.queues.items()
     }
     place = {"region": "r", "account": "a", "store": "s3://s"}
@@ -90,11 +94,7 @@ def described(config: StackConfig) -> Descriptor:
 
 
 def places(descriptor: Descriptor) -> list[Any]:
-    whole, image = descriptor.cloud == "aws", "default"
-    return [
-        find_place(descriptor, queue=name, image=image, needs={}, slots=1, whole_cpus=whole)
-        for name in descriptor.queues
-    ]
+    return [find_place(descriptor, JobRequest(None, (), queue=name)) for name in descriptor.queues]
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
@@ -106,8 +106,12 @@ def test_what_the_configuration_accepts_submit_accepts_and_a_machine_holds(cloud
             low, high = at_once(cloud, place)
             assert 1 <= low <= high
             for machine in place.queue.machines:
-                there = Capacity(machine.cpus, usable_memory_mib(cloud, machine) + WORKER_MIB, ("0",) * machine.gpus)
-                assert there.slots(place.resources, WORKER_MIB) == max(1, slots(cloud, machine, place.resources))
+                there = Capacity(
+                    machine.cpus, usable_memory_mib(of_cloud(cloud), machine) + WORKER_MIB, ("0",) * machine.gpus
+                )
+                assert there.slots(place.resources, WORKER_MIB) == max(
+                    1, slots(of_cloud(cloud), machine, place.resources)
+                )
 
     check()
 
@@ -121,7 +125,8 @@ def test_note_policy_and_review_agree_to_the_cent(cloud: str) -> None:
         made = run_program({f"tidemill:{key}": value for key, value in stack.items()} | PLACE[cloud])
         noted = money.estimate(config, region).machines
         found = resources_of(made)
-        capped = [hourly(cloud, region, each).high for each in (batch if cloud == "aws" else fleets).fleets(found)]
+        planned = fleets.environments if cloud == "aws" else fleets.groups
+        capped = [hourly(cloud, region, each).high for each in planned(found)]
         assert sum(usd or 0 for usd in capped) == pytest.approx(noted.usd_high, abs=0.005)
         preview = document(*map(step_of, made.resources), cloud=cloud, region=region)
         read = read_preview(json.dumps(preview, default=str), "preview")
@@ -156,7 +161,7 @@ def test_items_that_one_formula_accepted_and_another_refused(cloud, families, cp
     queue = {"images": {"default": IMAGE}, "machines": {"families": families, "cpus": cpus}, "item": item}
     stack = {"team": "vision", "environment": "dev", "cloud": cloud, "queues": {"cpu": queue}}
     (place,) = places(described(parse(stack)))
-    assert max(slots(cloud, machine, place.resources) for machine in place.queue.machines) == count
+    assert max(slots(of_cloud(cloud), machine, place.resources) for machine in place.queue.machines) == count
 
 
 @pytest.mark.parametrize(
@@ -171,12 +176,12 @@ def test_items_that_one_formula_accepted_and_another_refused(cloud, families, cp
     ],
 )
 def test_batch_may_pass_a_limit_by_one_machine_and_a_group_does_not(cloud, max_cpus, cpus, machines):
-    assert most_machines(cloud, max_cpus, cpus) == machines
+    assert most_machines(of_cloud(cloud), max_cpus, cpus) == machines
 
 
 def test_more_memory_is_kept_back_than_a_machine_was_seen_to_lack():
     """AWS's own example of a container instance, and the kernel's 64 bytes per page of 4 KiB."""
     m4_large = Machine(type="m4.large", cpus=2, memory_mib=8192)
-    assert usable_memory_mib("aws", m4_large) < 8_373_026_816 // 2**20 - 32
-    percent, _ = KEPT_BACK["gcp"]
+    assert usable_memory_mib(of_cloud("aws"), m4_large) < 8_373_026_816 // 2**20 - 32
+    percent, _ = of_cloud("gcp").kept_back
     assert percent / 100 > 64 / 4096

@@ -381,7 +381,7 @@ def test_a_submit_uploads_the_code_once_and_its_round_names_it(folder):
 def test_a_submit_that_died_before_its_round_is_resumed_with_its_code(folder, monkeypatch):
     target, _ = pipeline()
     with monkeypatch.context() as dying:
-        dying.setattr("tidemill.client.submit.write_first_round", lambda *args, **kwargs: 1 / 0)
+        dying.setattr("tidemill.client.sending.submit.write_first_round", lambda *args, **kwargs: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             target.submit(["python3", "features.py", "{uri}"], uris(3), queue="cpu", name="tiles", code=folder)
     job = target.job("tiles")

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from components import machines as stacks
+from components.rooms import cloud_room
 from tidemill import machines, prices
 from tidemill.prices import table as price_table
 
@@ -45,7 +46,7 @@ def test_what_is_not_in_the_table_is_unknown(cloud, type):  # noqa: A002
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_every_family_that_a_stack_may_name_is_known(cloud):
-    assert set(stacks.families(cloud)) == set(stacks.FAMILIES[cloud])
+    assert set(stacks.families(cloud)) == set(cloud_room(cloud, "keys").FAMILIES)
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
@@ -60,3 +61,17 @@ def test_no_table_is_read_before_a_type_is_asked_for():
     code = "import tidemill.cli.app, tidemill.machines.catalog as t; print(t.table.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "0\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "cpus"),
+    [
+        ("n2-custom-8-16384", 8),
+        ("zones/us-central1-a/machineTypes/n2-standard-16", 16),
+        ("c3d-standard-8-lssd", 8),
+        ("e2-micro", None),
+        ("a2-highgpu-1g", None),
+    ],
+)
+def test_a_name_of_compute_engine_is_read_as_it_is_written(kind, cpus):
+    assert machines.cpus_of("gcp", kind) == cpus

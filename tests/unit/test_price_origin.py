@@ -16,6 +16,7 @@ from policy.rules.common import caps
 from tests.components.stacks import ROOT
 from tests.ops.make_previews import names, review_of
 from tidemill import prices
+from tidemill.planned_fleet import PlannedFleet
 
 STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
 USD = re.compile(r"\d USD|\$\d|USD per (hour|month).*\d")
@@ -44,7 +45,7 @@ def test_reviews_say_when_and_from_where(name):
 
 
 def test_a_refused_cap_says_when_and_from_where():
-    fleet = caps.Fleet("urn", 100_000, ("c7i.2xlarge",), False)
+    fleet = PlannedFleet("urn", "on_demand", 100_000, ("c7i.2xlarge",))
     ((message, _),) = caps.over_usd("aws", "us-west-2", [fleet], 1, unknown=0)
     assert USD.search(message)
     assert FROM.search(message)

@@ -17,7 +17,7 @@ from tidemill.figures import duration
 if TYPE_CHECKING:
     from tidemill.advice.model import AdvisedShape, ShapeAdvice
     from tidemill.advice.rank import Bucket, DatedFigure, Price, ReclaimMean, ShapeScore
-    from tidemill.prices.origin import Dated
+    from tidemill.prices.origin import DatedPrice
 
 UNKNOWN, NEVER, NONE = "unknown", "never", "-"
 GAP, FROM_WIDTH = 2, 4
@@ -34,15 +34,15 @@ class Column:
 
     header: str
     cell: Callable[[AdvisedShape], str]
-    origins: Callable[[AdvisedShape], Sequence[tuple[str, Dated | None]]] = lambda shape: ()
+    origins: Callable[[AdvisedShape], Sequence[tuple[str, DatedPrice | None]]] = lambda shape: ()
     right: bool = True
     optional: bool = False
-    """Whether it is left out where nothing is known."""
+    """True if it is left out where nothing is known."""
     leaves: int = 0
     """When it leaves a narrow terminal: 1 first, 0 never. Figures are never cut."""
 
 
-def show_advice(found: ShapeAdvice, *, wide: bool, total: bool) -> None:
+def show_advice(advice: ShapeAdvice, *, wide: bool, total: bool) -> None:
     """Print it.
 
     Args:
@@ -50,21 +50,21 @@ def show_advice(found: ShapeAdvice, *, wide: bool, total: bool) -> None:
         wide: Whether to show every column.
         total: Whether the hours of work were given, so that a total means something.
     """
-    every = list(_columns(found, wide=wide, total=total))
-    known = [column for column in every if not column.optional or _known(column, found.shapes)]
-    columns = known if wide or not sys.stdout.isatty() else _fitting(known, found.shapes)
+    every = list(_columns(advice, wide=wide, total=total))
+    filled = [column for column in every if not column.optional or _known(column, advice.shapes)]
+    columns = filled if wide or not sys.stdout.isatty() else _fitting(filled, advice.shapes)
     sources = Sources()
-    rows = [[column.cell(shape) for column in columns] + [sources.of(shape, columns)] for shape in found.shapes]
+    rows = [[column.cell(shape) for column in columns] + [sources.of(shape, columns)] for shape in advice.shapes]
     show_table(*_aligned(columns, rows), whole=True)
     for line in sources.lines():
         click.echo(line)
-    if unknown := [column.header for column in every if column not in known]:
+    if unknown := [column.header for column in every if column not in filled]:
         click.echo(f"Unknown for all of these: {', '.join(unknown)}.")
-    if hidden := [column.header for column in known if column not in columns]:
+    if hidden := [column.header for column in filled if column not in columns]:
         click.echo(f"No room for: {', '.join(hidden)}. --wide shows every column.")
     if any("+" in cell for row in rows for cell in row[1:]):
         click.echo("+: reclaims come on top; how frequent they are is unknown.")
-    for line in _remarks(found, wide=wide):
+    for line in _remarks(advice, wide=wide):
         click.echo(line)
 
 
@@ -90,17 +90,17 @@ class Sources:
 
     def of(self, shape: AdvisedShape, columns: Sequence[Column]) -> str:
         """The letters of a row's figures."""
-        found: dict[str, None] = {}
+        letters: dict[str, None] = {}
         for column in columns:
             for what, figure in column.origins(shape):
                 if figure is not None:
                     key = (what, figure.as_of.isoformat(), figure.source)
                     letter = self._letters.setdefault(key, _letter(len(self._letters)))
-                    found[letter] = None
-        return "".join(found) or NONE
+                    letters[letter] = None
+        return "".join(letters) or NONE
 
     def lines(self) -> Iterator[str]:
-        """What each letter stands for."""
+        """The sources that the letters stand for."""
         from tidemill.prices import brief
 
         for (what, day, source), letter in self._letters.items():
@@ -114,20 +114,20 @@ def _letter(number: int) -> str:
 # ---- columns -----------------------------------------------------------------------------------------------------
 
 
-def _columns(found: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]:
-    measured = any(shape.items_per_second for shape in found.shapes)
-    unit = {"gpu": "GPU", "vcpu": "vCPU", "gib": "GiB"}[found.unit]
+def _columns(advice: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]:
+    measured = any(shape.items_per_second for shape in advice.shapes)
+    unit = {"gpu": "GPU", "vcpu": "vCPU", "gib": "GiB"}[advice.unit]
     per_unit = Column(f"USD/{unit}-h", lambda shape: _usd(shape.usd_unit_hour, digits=4), _price_origins)
-    queue = found.queue is not None
+    queue = advice.queue is not None
     yield Column("type" if queue else "shape", _type_words if queue else _shape_words, right=False)
     if not queue:
         yield Column("where", lambda shape: shape.zone or shape.region, right=False)
     if measured:
-        yield from _speed_columns(found)
+        yield from _speed_columns(advice)
     if queue or not measured or wide:
         yield replace(per_unit, leaves=1, optional=True) if queue else per_unit
     if total:
-        words = f"USD/{found.hours:g} h"
+        words = f"USD/{advice.hours:g} h"
         yield Column(words, lambda shape: _usd(shape.usd_total, shape.at_least), _cost_origins, leaves=4)
     if wide or not (total or queue):
         yield Column("USD/h", lambda shape: _usd(shape.usd_hour, digits=3), _price_origins, leaves=2)
@@ -138,12 +138,12 @@ def _columns(found: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]
     yield Column("score", _own_score, lambda shape: [("score", shape.score)], optional=True, leaves=3)
     yield Column("reclaims", _reclaims, _reclaim_origins, optional=True, leaves=5)
     if wide:
-        yield from _machine_columns(found)
+        yield from _machine_columns(advice)
 
 
-def _speed_columns(found: ShapeAdvice) -> Iterator[Column]:
+def _speed_columns(advice: ShapeAdvice) -> Iterator[Column]:
     """Speed and cost of items; of long ones, such as trainings, per hour and for one."""
-    speeds = [shape.count * shape.items_per_second.value for shape in found.shapes if shape.items_per_second]
+    speeds = [shape.count * shape.items_per_second.value for shape in advice.shapes if shape.items_per_second]
     if max(speeds) >= LONG_ITEMS:
         yield Column("items/s", lambda shape: _speed(shape, 1), _speed_origins)
         yield Column("USD/1M", lambda shape: _usd(shape.usd_million, shape.at_least, NONE), _cost_origins)
@@ -158,12 +158,12 @@ def _speed_columns(found: ShapeAdvice) -> Iterator[Column]:
     yield Column("USD/item", one, _cost_origins)
 
 
-def _machine_columns(found: ShapeAdvice) -> Iterator[Column]:
-    def origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+def _machine_columns(advice: ShapeAdvice) -> Iterator[Column]:
+    def origins(shape: AdvisedShape) -> list[tuple[str, DatedPrice | None]]:
         return [("machine types", shape.machine)]
 
     yield Column("save every", _save_every, _reclaim_origins, optional=True)
-    if found.unit == "gpu":
+    if advice.unit == "gpu":
         yield Column("GPU", _gpu, origins, right=False)
         yield Column("vCPU/GPU", lambda shape: _number(shape.machine.cpus_per_gpu), origins)
     yield Column("vCPUs", lambda shape: str(shape.count * shape.machine.cpus), origins)
@@ -270,7 +270,7 @@ def _number(value: float | None) -> str:
 
 
 def _network(shape: AdvisedShape) -> str:
-    """What a machine always has, and what it has at its best."""
+    """A machine's bandwidth: the constant one, and the peak."""
     always, best = shape.machine.network_gbps, shape.machine.network_burst_gbps
     return UNKNOWN if always is None else f"{always:.3g}" if best in (None, always) else f"{always:.3g}-{best:.3g}"
 
@@ -278,30 +278,30 @@ def _network(shape: AdvisedShape) -> str:
 # ---- origins -----------------------------------------------------------------------------------------------------
 
 
-def _price_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+def _price_origins(shape: AdvisedShape) -> list[tuple[str, DatedPrice | None]]:
     return [(f"{'Spot' if shape.market == 'spot' else 'On-Demand'} prices", shape.price)]
 
 
-def _reclaim_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+def _reclaim_origins(shape: AdvisedShape) -> list[tuple[str, DatedPrice | None]]:
     mean: ReclaimMean | None = shape.reclaims
     own = mean if mean and mean.basis == "own" else None
     return [("reclaims", own or shape.interruption or shape.uptime)]
 
 
-def _speed_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+def _speed_origins(shape: AdvisedShape) -> list[tuple[str, DatedPrice | None]]:
     return [("speed", shape.items_per_second)]
 
 
-def _cost_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+def _cost_origins(shape: AdvisedShape) -> list[tuple[str, DatedPrice | None]]:
     return [*_price_origins(shape), *_reclaim_origins(shape)]
 
 
 # ---- remarks -----------------------------------------------------------------------------------------------------
 
 
-def _remarks(found: ShapeAdvice, *, wide: bool) -> Iterator[str]:
-    shown, spot = found.shapes, [shape for shape in found.shapes if shape.market == "spot"]
-    for zone in found.zones:
+def _remarks(advice: ShapeAdvice, *, wide: bool) -> Iterator[str]:
+    shown, spot = advice.shapes, [shape for shape in advice.shapes if shape.market == "spot"]
+    for zone in advice.zones:
         day = f"{zone.score.as_of}, {zone.score.source}"
         yield f"{zone.zone}: {_score(zone.score)} for all these types together ({day})."
     if any(shape.score and shape.score.of > 1 for shape in spot):
@@ -310,10 +310,10 @@ def _remarks(found: ShapeAdvice, *, wide: bool) -> Iterator[str]:
         yield "Reclaims in percent: so many of a type's machines are taken away per month."
     if wide and any(shape.save_every_seconds for shape in spot):
         yield (
-            f"Save every: Young's rule, with {duration(found.save_seconds)} per save (--save-time) and the reclaims "
+            f"Save every: Young's rule, with {duration(advice.save_seconds)} per save (--save-time) and the reclaims "
             "shown; a percentage is spread over its month."
         )
-    if found.found > len(shown):
-        yield f"The first {len(shown)} of {found.found} shapes; --limit shows more."
-    yield from found.notes
+    if advice.found > len(shown):
+        yield f"The first {len(shown)} of {advice.found} shapes; --limit shows more."
+    yield from advice.notes
     yield HINT

@@ -46,11 +46,11 @@ def command(
     login may ask. It starts nothing. Your own jobs' speed counts where --like names one.
     """
     from tidemill.advice.rank import SAVE_SECONDS
-    from tidemill.client.advise import AdviceWanted, advise
+    from tidemill.client.estimate.advise import AdviceRequest, advise
 
     needed = bool(asked["queue"] or asked["like"] or not asked["regions"])
     site = None if asked["live"] is False and not needed else _site(pipeline, needed=needed)
-    wanted = AdviceWanted(
+    wanted = AdviceRequest(
         need=_need(asked),
         regions=_names("regions", asked["regions"]),
         queue=asked["queue"],
@@ -62,17 +62,17 @@ def command(
         limit=asked["limit"],
         live=asked["live"],
     )
-    found = advise(wanted, site)
+    advice = advise(wanted, site)
     if as_json:
         from pydantic import TypeAdapter
 
         from tidemill.advice.model import ShapeAdvice
 
-        show_json(TypeAdapter(ShapeAdvice).dump_python(found, mode="json"))
+        show_json(TypeAdapter(ShapeAdvice).dump_python(advice, mode="json"))
     else:
         from tidemill.cli.advice_table import show_advice
 
-        show_advice(found, wide=wide, total=hours is not None)
+        show_advice(advice, wide=wide, total=hours is not None)
     return 0
 
 

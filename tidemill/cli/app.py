@@ -48,7 +48,7 @@ SYNONYMS = {
     "stop": "cancel",
     "tail": "logs",
 }
-"""What other tools call our commands."""
+"""Other tools' names for our commands."""
 CALLER_ERROR = 2
 REFUSED = 3
 BUG = 70
@@ -124,7 +124,7 @@ def execute(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get("TIDEMILL_DEBUG"):
             raise
-        return report(*explain(error), json_too="--json" in own_part(arguments))
+        return report(*explain(error), own_part(arguments))
 
 
 def width() -> int:
@@ -143,7 +143,7 @@ def _within(columns: int) -> int:
 
 
 def after_interrupt(own: list[str]) -> str:
-    """What has become of the job whose command was interrupted, and what to type."""
+    """Hint on the job whose command was interrupted, with the command to type."""
     command = own[0] if own else ""
     if command in ("run", "fetch") or "--here" in own:
         return " The same command continues."
@@ -162,8 +162,8 @@ def explain(error: Exception) -> tuple[TidemillError, int]:
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "tidemill"
         fix = f"{hyperparameter(error) or no_dashes(error)}See `{command} --help`."
-        said = error.format_message()
-        return TidemillError(said if said.endswith((".", "?")) else f"{said}.", fix, what=subject(error)), CALLER_ERROR
+        text = error.format_message()
+        return TidemillError(text if text.endswith((".", "?")) else f"{text}.", fix, what=subject(error)), CALLER_ERROR
     if isinstance(error, click.ClickException):
         return TidemillError(error.format_message()), CALLER_ERROR
     if isinstance(error, OSError) and error.strerror:
@@ -182,7 +182,7 @@ def subject(error: click.UsageError) -> str:
 
 
 def hyperparameter(error: click.UsageError) -> str:
-    """What to type where a hyperparameter was typed as if it were an option of ours."""
+    """Hint for a hyperparameter that was typed as if it were an option of ours."""
     takes_some = error.ctx is not None and any("--hp" in param.opts for param in error.ctx.command.params)
     if not takes_some or not isinstance(error, click.NoSuchOption):
         return ""
@@ -191,7 +191,7 @@ def hyperparameter(error: click.UsageError) -> str:
 
 
 def no_dashes(error: click.UsageError) -> str:
-    """What to type where the program of a job was typed without `--` before it."""
+    """Hint for a program that was typed without `--` before it."""
     takes_one = error.ctx is not None and getattr(error.ctx.command, "takes_program", False)
     if not takes_one or not isinstance(error, click.NoSuchOption) or error.ctx is None or error.ctx.obj is not None:
         return ""
@@ -202,21 +202,25 @@ def likely_options(error: click.NoSuchOption) -> list[str]:
     """The shortest option that begins with what was typed, else the nearest one."""
     import difflib
 
-    known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
-    begin = [name for name in known if name.startswith(error.option_name)]
-    return sorted(begin, key=len)[:1] or difflib.get_close_matches(error.option_name, known, n=1, cutoff=0.7)
+    options = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
+    begin = [name for name in options if name.startswith(error.option_name)]
+    return sorted(begin, key=len)[:1] or difflib.get_close_matches(error.option_name, options, n=1, cutoff=0.7)
 
 
-def report(error: TidemillError, code: int, json_too: bool = False) -> int:
-    """Print a failure: a line on stderr, and with `--json` its fields on stdout."""
+def report(error: TidemillError, code: int, own: list[str]) -> int:
+    """Print a failure: a line on stderr, and with `--json` its fields on stdout. `own` is what was typed of ours."""
+    from tidemill.cli.options import as_typed, flags_of, message_of
     from tidemill.visible import visible
 
-    message = " ".join(visible(error).split())
+    command = next((word for word in own if word in COMMANDS), None)
+    flags = flags_of(importlib.import_module(f"tidemill.cli.{command}").command if command else None)
+    message = " ".join(visible(message_of(error, flags)).split())
     click.echo(f"tidemill: {message}", err=True)
-    if json_too:
+    if "--json" in own:
         import json
 
-        click.echo(json.dumps({"error": {"exit_code": code, **error.to_json(), "message": message}}))
+        fields = error.to_json() | {"fix": as_typed(error.fix, flags) or None, "message": message}
+        click.echo(json.dumps({"error": {"exit_code": code, **fields}}))
     return code
 
 

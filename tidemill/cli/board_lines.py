@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tidemill.cli.show import shortened
-from tidemill.client.live import failures, percent
+from tidemill.client.watch.live import failures, percent
 from tidemill.figures import counted, duration
 from tidemill.visible import visible
 
 if TYPE_CHECKING:
-    from tidemill.client.board import Shown
-    from tidemill.client.status import Status
+    from tidemill.client.watch.board import BoardSnapshot
+    from tidemill.client.watch.status import Status
 
 WIDE, MIDDLE = 100, 72
 """Columns of the terminal from which more is shown."""
@@ -31,7 +31,7 @@ _STYLES = {"finished": "green", "lost": "bold red", "cancelled": "yellow", "wait
 _KEYS = "q leaves, j and k choose"
 
 
-def page(seen: Shown, name: str, width: int, height: int | None = None, chosen: int = 0) -> list[Text]:
+def page(seen: BoardSnapshot, name: str, width: int, height: int | None = None, chosen: int = 0) -> list[Text]:
     """Everything, each line at most `width` wide; at most `height` lines, those of the chosen job among them."""
     chosen = min(chosen, len(seen.jobs) - 1)
     head = [_head(seen, name, width, keys=height is not None)]
@@ -52,7 +52,7 @@ def page(seen: Shown, name: str, width: int, height: int | None = None, chosen: 
     return [*head, *titles, *rows[first : first + shown], *queues, *details][:height]
 
 
-def _head(seen: Shown, name: str, width: int, *, keys: bool) -> Text:
+def _head(seen: BoardSnapshot, name: str, width: int, *, keys: bool) -> Text:
     running = sum(job.state == "running" for job in seen.jobs)
     words = [f"{counted(len(seen.jobs), 'job')}, {running} running", f"{time.strftime('%H:%M:%S')}"]
     words += [f"looking at {len(seen.unseen)} more"] if seen.unseen else []
@@ -60,14 +60,14 @@ def _head(seen: Shown, name: str, width: int, *, keys: bool) -> Text:
     return Text(_cut(_GAP.join([visible(name), *words]), width), "bold")
 
 
-def _queues(seen: Shown, width: int) -> list[Text]:
+def _queues(seen: BoardSnapshot, width: int) -> list[Text]:
     return [
         Text(_cut(f"queue {row.name}: {row.state}{', ' if row.machines else ''}{row.machines}", width), "dim")
         for row in seen.queues
     ]
 
 
-def _jobs(seen: Shown, width: int, chosen: int = -1) -> list[Text]:
+def _jobs(seen: BoardSnapshot, width: int, chosen: int = -1) -> list[Text]:
     """Titles, a line per job, and one below it where something is wrong."""
     titles = next(names for least, names in _COLUMNS.items() if width >= least)
     if not any(job.spent for job in seen.jobs):
@@ -99,7 +99,7 @@ def _jobs(seen: Shown, width: int, chosen: int = -1) -> list[Text]:
 
 def _cells(job: Status, titles: Sequence[str]) -> list[str]:
     ended, items = job.progress
-    known = {
+    cells = {
         "job": job.job,
         "state": job.verdict,
         "items": f"{ended}/{items}",
@@ -110,7 +110,7 @@ def _cells(job: Status, titles: Sequence[str]) -> list[str]:
         "running": str(job.chunks.running or "-"),
         "cost": f"{job.spent.usd:.2f} of {job.spent.max_usd:g} USD" if job.spent else "-",
     }
-    return [known.get(title, "") for title in titles]
+    return [cells.get(title, "") for title in titles]
 
 
 def bar(job: Status, width: int) -> str:
@@ -139,7 +139,7 @@ def _severity(job: Status) -> str:
 
 
 def _details(job: Status, width: int) -> list[Text]:
-    """What to type next for the chosen job."""
+    """The next command for the chosen job."""
     if job.run_command:
         then = f"{job.run_command} continues it"
     elif failures(job):

@@ -16,7 +16,7 @@ FILE = "contexts.json"
 
 @dataclass
 class Contexts:
-    """What the file holds: URIs of `pipeline.json` by name, and the name in use."""
+    """Content of the file: URIs of `pipeline.json` by name, and the name in use."""
 
     current: str | None = None
     pipelines: dict[str, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from tidemill.cli.show import color, show_json
 from tidemill.figures import counted
 
 if TYPE_CHECKING:
-    from tidemill.backends.findings import Finding
+    from tidemill.clouds.findings import Finding
 
 STYLES = {"ok": "green", "warning": "yellow", "fault": "red", "unknown": "cyan"}
 PROBLEM_FOUND = 3
@@ -26,7 +26,7 @@ def command(output: str | None, pipeline: str | None, as_json: bool) -> int:
 
     Exits with 3 when there is a problem.
     """
-    from tidemill.client.checks import check_pipeline
+    from tidemill.client.health.doctor import check_pipeline
 
     findings = []
     for finding in check_pipeline(pipeline_uri(pipeline), output):

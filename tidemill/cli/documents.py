@@ -1,6 +1,6 @@
-"""What `--json` prints, as JSON Schemas: `python -m tidemill.cli.documents docs/json` writes them.
+"""Documents of `--json` as one JSON Schema: `python -m tidemill.cli.documents docs/documents.schema.json` writes it.
 
-The schemas come from the types that the commands print, so that no key is added or lost unseen. Keys are stable: a
+It comes from the types that the commands print, so that no key is added or lost unseen. Keys are stable: a
 later version may add some (readers skip what they do not know); only a new major version renames or removes one.
 """
 
@@ -16,30 +16,31 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from tidemill.advice.model import ShapeAdvice
-from tidemill.backends.findings import Finding
-from tidemill.backends.links import Links
 from tidemill.client import Status, Summary
-from tidemill.client.board import QueueRow
-from tidemill.client.download_logs import LogDownload
-from tidemill.client.estimate import JobEstimate
-from tidemill.client.failures import FailureGroup
-from tidemill.client.fetch import FetchReport
-from tidemill.client.metrics import ItemMetrics
-from tidemill.client.preview import JobPreview
+from tidemill.client.estimate.estimate import JobEstimate
+from tidemill.client.report.failures import FailureGroup
 from tidemill.client.report.model import JobReport
-from tidemill.client.rounds import Sent
-from tidemill.client.status import JobRow
-from tidemill.descriptor import Queue
+from tidemill.client.results.download_logs import LogDownload
+from tidemill.client.results.fetch import FetchReport
+from tidemill.client.results.metrics import ItemMetrics
+from tidemill.client.rounds.rounds import RoundResult
+from tidemill.client.sending.preview import JobPreview
+from tidemill.client.watch.board import QueueRow
+from tidemill.client.watch.status import JobRow
+from tidemill.clouds.findings import Finding
+from tidemill.clouds.links import Links
+from tidemill.descriptor import SERVICE_KEYS, Queue
 from tidemill.explain import Explanation
 from tidemill.fleet import FleetReport, FleetSettings, MachineError
 from tidemill.ledger import Outcome
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-REGENERATE = "python -m tidemill.cli.documents docs/json"
+REGENERATE = "python -m tidemill.cli.documents docs/documents.schema.json"
+_WIDTH = 110
 
 
 @dataclass(frozen=True)
-class Submitted:
+class SubmitDocument:
     """`submit --json`."""
 
     job: str
@@ -52,7 +53,7 @@ class Submitted:
 
 
 @dataclass(frozen=True)
-class Cancelled:
+class CancelDocument:
     """`cancel --json`."""
 
     job: str
@@ -87,7 +88,7 @@ class ContextList:
 
 @dataclass(frozen=True)
 class FleetContract:
-    """What a GCP stack, its reconciler and its machines tell each other (tidemill/fleet.py)."""
+    """The contract between a GCP stack, its reconciler and its machines (tidemill/fleet.py)."""
 
     settings: FleetSettings
     report: FleetReport
@@ -95,7 +96,7 @@ class FleetContract:
 
 
 @dataclass(frozen=True)
-class Checked:
+class DoctorDocument:
     """`doctor --json`."""
 
     ok: bool
@@ -104,7 +105,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Fault:
-    """What went wrong: the line that people read, and its fields; null for a field that an error does not have."""
+    """An error: the line that people read, and its fields; null for a field that an error does not have."""
 
     exit_code: int
     message: str
@@ -116,7 +117,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Failed:
+class ErrorDocument:
     """Every command, when it fails."""
 
     error: Fault
@@ -175,9 +176,9 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
     """The description and the schema of each command's document."""
     waited = within("summary", of(Summary))(of(Status, ENDED))
     return {
-        "submit": ("The job that was sent.", of(Submitted)),
+        "submit": ("The job that was sent.", of(SubmitDocument)),
         "preview": ("What a submit would do (`submit --dry-run`).", of(JobPreview)),
-        "train": ("The job that was sent; with --here, the job at its end.", of(Submitted)),
+        "train": ("The job that was sent; with --here, the job at its end.", of(SubmitDocument)),
         "estimate": ("A job's estimated time and cost.", of(JobEstimate)),
         "advise": ("Shapes of machines in the order of their cost.", of(ShapeAdvice)),
         "status": ("A job so far.", of(Status, ENDED)),
@@ -188,43 +189,54 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "run": ("A job at its end.", within("pipeline", STRING)(waited)),
         "logs": ("Each line: what a program or a worker printed.", logged()),
         "download": ("What `logs --download` has written.", of(LogDownload)),
-        "cancel": ("A job that was cancelled.", of(Cancelled)),
-        "retry": ("What was enqueued.", of(Sent)),
-        "resume": ("What was enqueued.", of(Sent)),
+        "cancel": ("A job that was cancelled.", of(CancelDocument)),
+        "retry": ("What was enqueued.", of(RoundResult)),
+        "resume": ("What was enqueued.", of(RoundResult)),
         "jobs": ("The newest jobs.", within("jobs", of(JobRow), list_of=True)(EMPTY)),
         "results": ("Each line: the outcome of an item.", of(Outcome)),
         "fetch": ("What is in the folder now.", of(FetchReport, {"whole": TRUTH})),
         "metrics": ("Each line: the metrics of an item.", of(ItemMetrics)),
         "failures": ("Failed items by error message, largest group first.", of(Failures)),
         "report": ("A job's time, resources, machines, failures and cost.", of(JobReport)),
-        "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, ("aws", "gcp")), list_of=True)(EMPTY)),
+        "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, SERVICE_KEYS), list_of=True)(EMPTY)),
         "use": ("The contexts.", of(ContextList)),
-        "doctor": ("The checks and their findings.", of(Checked)),
-        "error": ("Any command that fails.", of(Failed)),
+        "doctor": ("The checks and their findings.", of(DoctorDocument)),
+        "error": ("Any command that fails.", of(ErrorDocument)),
     }
 
 
-def schemas() -> dict[str, str]:
-    found = {}
-    for name, (text, schema) in documents().items():
-        command = "tidemill ... --json" if name == "error" else f"tidemill {name} --json"
-        head = {"$schema": DIALECT, "title": command, "description": text}
-        body = {key: value for key, value in schema.items() if key not in ("title", "description")}
-        found[f"{name}.schema.json"] = json.dumps(head | body, indent=2) + "\n"
-    contract = {"$schema": DIALECT, **TypeAdapter(FleetContract).json_schema()}
-    return found | {"fleet.schema.json": json.dumps(contract, indent=2) + "\n"}
+def bundle() -> dict[str, Any]:
+    """One schema for all documents: `$defs` has each by its command's name, and the types that they share."""
+    definitions: dict[str, Any] = {}
+    parts = {"fleet": (FleetContract.__doc__, TypeAdapter(FleetContract).json_schema()), **documents()}
+    for name, (text, schema) in parts.items():
+        definitions |= schema.get("$defs", {})
+        body = {key: value for key, value in schema.items() if key not in ("title", "description", "$defs")}
+        definitions[name] = {"description": text, **body}
+    head = {"$schema": DIALECT, "title": "Documents that commands print with --json"}
+    return head | {"$defs": _untitled(definitions)}
 
 
-def write(folder: Path) -> None:
-    """Write every schema, and remove those of commands that are gone."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = schemas()
-    for path in folder.glob("*.schema.json"):
-        if path.name not in texts:
-            path.unlink()
-    for name, text in texts.items():
-        (folder / name).write_text(text)
+def _untitled(part: Any) -> Any:
+    """Without the titles that pydantic makes of names."""
+    if isinstance(part, list):
+        return [_untitled(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {key: _untitled(value) for key, value in part.items() if key != "title" or not isinstance(value, str)}
+
+
+def text_of(value: Any, indent: str = "") -> str:
+    """JSON with what is short on one line."""
+    flat = json.dumps(value)
+    if len(indent) + len(flat) <= _WIDTH or not isinstance(value, dict | list):
+        return flat
+    inner = indent + "  "
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(f"{inner}{text_of(each, inner)}" for each in value) + f"\n{indent}]"
+    lines = (f"{inner}{json.dumps(key)}: {text_of(each, inner)}" for key, each in value.items())
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    Path(sys.argv[1]).write_text(text_of(bundle()) + "\n")

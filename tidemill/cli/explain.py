@@ -24,20 +24,20 @@ def command(job: str, pipeline: str | None, as_json: bool) -> int:
     Each cause is of a class. well: it progresses. turn: it waits, and no action is needed. act: someone must act.
     never: as it stands, it cannot run. Exits with 1 for act and never.
     """
-    found = load_job(pipeline, job).explain()
+    answer = load_job(pipeline, job).explain()
     if as_json:
-        show_json(found.to_json())
+        show_json(answer.to_json())
     else:
-        show(found)
-    return found.exit_code
+        show(answer)
+    return answer.exit_code
 
 
-def show(found: Explanation) -> None:
-    for cause in found.causes:
+def show(answer: Explanation) -> None:
+    for cause in answer.causes:
         _show_cause(cause)
-    for each in found.unknown:
-        who = f"; the stack's owner types: {each.command}" if each.command else ""
-        click.echo(f"unknown: may not see {each.what}: {each.reason}{who}")
+    for unseen in answer.unknown:
+        who = f"; the stack's owner types: {unseen.command}" if unseen.command else ""
+        click.echo(f"unknown: may not see {unseen.what}: {unseen.reason}{who}")
 
 
 def _show_cause(cause: Reason) -> None:

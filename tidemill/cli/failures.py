@@ -12,7 +12,7 @@ from tidemill.cli.show import show_json, show_table
 
 if TYPE_CHECKING:
     from tidemill.client import Job
-    from tidemill.client.failures import FailureGroup
+    from tidemill.client.report.failures import FailureGroup
 
 SHOWN = 20
 WORST = 3
@@ -22,7 +22,7 @@ REMEDIES = {
     "memory": "memory: submit another job with a larger --memory (96 MiB are the worker's); a retry has the same.",
     "timeout": "timeout: submit another job with a larger --timeout, if the items are not stuck; a retry has the same.",
 }
-"""What to change, by the reason of a failure that would come again."""
+"""Remedies, by the reason of a failure that would come again."""
 BEFORE_IT_RAN = ("input", "start")
 """Reasons of items that have printed nothing."""
 
@@ -33,7 +33,7 @@ BEFORE_IT_RAN = ("input", "start")
 @common
 def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> int:
     """Group failed items by error message, the largest group first."""
-    from tidemill.client.failures import group_failures
+    from tidemill.client.report.failures import group_failures
 
     handle = load_job(pipeline, job)
     groups = group_failures(handle.results(failed_only=True))
@@ -61,7 +61,7 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
 
 def show_worst(job: Job) -> None:
     """Print the largest groups of a job with failed items, after an empty line."""
-    from tidemill.client.failures import group_failures
+    from tidemill.client.report.failures import group_failures
 
     groups = group_failures(job.results(failed_only=True))
     click.echo()

@@ -20,7 +20,7 @@ from tidemill.figures import counted, file_size
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tidemill.client.fetch import FetchReport, ItemCount
+    from tidemill.client.results.fetch import FetchReport, ItemCount
 
 LINE_SECONDS = 10.0
 """Where there is no terminal, figures are printed this often."""
@@ -58,7 +58,7 @@ def command(*, job: str, folder: str | None, items: str | None, pipeline: str | 
 
 
 def say(report: FetchReport, failed: bool = False) -> None:
-    """What came, and what is missing. Items that `failed` have no outputs."""
+    """Print the fetched and the missing outputs. Items that `failed` have none."""
     moved = report.moved
     there = f", {counted(moved.kept, 'file')} already there" if moved.kept else ""
     if not failed:

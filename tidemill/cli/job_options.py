@@ -1,4 +1,4 @@
-"""What `submit` and `run` have in common: a program, its items, and options of both."""
+"""Options that `submit` and `run` share: a program, its items, and more."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import click
 
 from tidemill.cli.kinds import Duration, Size
+from tidemill.cli.options import as_typed, flags_of
+from tidemill.request import OPTIONS, STATE, UNITS, JobRequest
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 
@@ -25,7 +29,8 @@ class ProgramAfterDashes(click.Command):
         if "--" in args:
             at = args.index("--")
             args, ctx.obj = args[:at], tuple(args[at + 1 :])
-        _, _, typed = self.make_parser(ctx).parse_args(list(args))
+        # A line that is being completed is not refused.
+        typed = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(list(args))[2]
         for param, times in Counter(typed).items():
             if times > 1 and isinstance(param, click.Option) and not (param.multiple or param.is_flag):
                 option = max(param.opts, key=len)
@@ -33,169 +38,95 @@ class ProgramAfterDashes(click.Command):
         return super().parse_args(ctx, args)
 
 
-_LISTS = [
-    click.option(
-        "--items-format", metavar="FORMAT", help="text, jsonl or csv. Default: by the name's ending, else text."
-    ),
-    click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri."),
-]
-_MEMORY = "Memory of an item: 512M, 2G; 96 MiB of it are the worker's. Default: the queue's."
-_QUEUE = [
-    click.option("--queue", help="Queue of the pipeline. Optional if there is only one."),
-    click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's."),
-    click.option("--memory", "memory_mib", type=Size(), metavar="SIZE", help=_MEMORY),
-    click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's."),
-]
-_NAME = [click.option("--name", help="Name of the job. The same name, items and settings are the same job.")]
-_ITEMS = [
-    click.argument("uris", nargs=-1, metavar="[URI]... -- PROGRAM [ARGUMENT]..."),
-    *_NAME,
-    click.option(
-        "--items",
-        metavar="SOURCE",
-        help="A list (text with one URI or path per line, .jsonl, .csv), a folder, a prefix or a pattern such as "
-        "s3://bucket/prefix/**.jpg; - is standard input.",
-    ),
-    *_LISTS,
-]
-_PROGRAM = [
-    click.option(
-        "--function",
-        metavar="MODULE:NAME",
-        help="Instead of PROGRAM: a Python function, imported once and called with each item.",
-    ),
-    click.option(
-        "--shell",
-        is_flag=True,
-        help='PROGRAM is one text that /bin/sh reads, with variables such as "$TIDEMILL_INPUT".',
-    ),
-]
-_ITEM_TIME = [
-    click.option(
-        "--item-time",
-        "--item-seconds",
-        "item_seconds",
-        type=Duration(),
-        metavar="TIME",
-        help="How long an item takes: 0.5s, 10m.",
-    ),
-]
-_CHUNKS = [
-    click.option("--chunk-size", type=int, help="Items per chunk. Default: chosen automatically."),
-    *_ITEM_TIME,
-    click.option(
-        "--longest-first",
-        metavar="BY",
-        help="Send long items first, by their size, a column of numbers, or the times of an ended job: job://JOB.",
-    ),
-]
-_HOW = [
-    click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),
-    click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store."),
-    click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable."),
-    click.option("--max-parallel", type=int, metavar="N", help="Items that run at once. Default: as many as fit."),
-    click.option(
-        "--input",
-        "inputs",
-        multiple=True,
-        metavar="NAME=SOURCE",
-        help="Data that all items read: an object, a prefix, a file or a folder; {NAME} in PROGRAM. Repeatable.",
-    ),
-    click.option(
-        "--code",
-        metavar="DIR|GIT",
-        help="Folder to send with the job; its requirements.txt is installed. Or git+https://HOST/REPOSITORY@BRANCH.",
-    ),
-    click.option("--lib", "libs", multiple=True, metavar="DIR", help="Folder to add to the code, under its own name."),
-    click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Tag for AWS's cost reports. Repeatable."),
-    click.option(
-        "--metric",
-        "metrics",
-        multiple=True,
-        metavar="NAME=REGEX",
-        help="Number to keep of what the program prints: 'loss=loss: ([0-9.]+)'. Repeatable.",
-    ),
-    click.option("--pip-index", metavar="URL", help="Package index for requirements.txt. Default: the image's own."),
-    click.option("--wheelhouse", metavar="URI", help="Prefix of a store that holds the wheels for requirements.txt."),
-    click.option(
-        "--notify",
-        multiple=True,
-        metavar="CHANNEL|URL",
-        help="Who is told when the job ends: a channel of the stack, or the https address of a webhook.",
-    ),
-    click.option(
-        "--after", multiple=True, metavar="JOB", help="Start when JOB is complete: every item has ended. Repeatable."
-    ),
-    click.option(
-        "--after-success", multiple=True, metavar="JOB", help="Start when every item of JOB has succeeded. Repeatable."
-    ),
-    click.option("--max-usd", type=float, metavar="USD", help="Stop the job at about this cost in USD."),
-    click.option(
-        "--usd-per-item-hour",
-        type=float,
-        metavar="USD",
-        help="Price per item-hour used for --max-usd. Default: the price table.",
-    ),
-]
-
-
-_STATE = [
-    click.option(
-        "--state", is_flag=True, help="Items keep a folder, {state}, that survives the loss of their machine."
-    ),
-    click.option(
-        "--snapshot-every", type=Duration(1), metavar="TIME", help="How often the state is saved. Default: 1m."
-    ),
-    click.option("--state-gib", type=float, metavar="GIB", help="Limit of the state folder in GiB. Default: 50."),
-    click.option(
-        "--notice-signal",
-        type=click.Choice(["TERM", "USR1", "none"]),
-        help="What tells a program with state that its machine goes. Default: TERM.",
-    ),
-    click.option(
-        "--from-state",
-        metavar="JOB",
-        help="Begin with the state that JOB has saved: that of its only item, or of the same index.",
-    ),
-]
-_NO_STATE = click.option(
-    "--no-state",
-    is_flag=True,
-    help="Keep nothing: an item whose machine goes begins anew.",
+_HOW = (
+    *("attempts", "output", "env", "max_parallel", "inputs", "code", "libs", "tags", "metrics", "pip_index"),
+    *("wheelhouse", "notify", "after", "after_success", "max_usd", "usd_per_item_hour"),
 )
-_OF_STATE = {
-    "snapshot_every": "snapshot_seconds",
-    "state_gib": "max_gib",
-    "notice_signal": "notice_signal",
-    "from_state": "from_job",
+_OF_STATE = tuple(f"state.{name}" for name in STATE)
+_TYPES: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "state.max_gib": float,
+    "state.notice_signal": click.Choice(["TERM", "USR1", "none"]),
+    "state.snapshot_seconds": Duration(1),
 }
-"""By option of `--state`: the field."""
+"""By keyword, or by its kind in Python."""
 
 
-def _timeout(default: str) -> Callable[..., Any]:
-    help_ = f"Limit of an attempt: 90s, 2h. Default: {default}."
-    return click.option("--timeout", "timeout_seconds", type=Duration(), metavar="TIME", help=help_)
+class Flag(click.Option):
+    """An option whose earlier spelling still works, and is not shown."""
+
+    def __init__(self, names: Sequence[str], *, old: str = "", **settings: Any) -> None:
+        super().__init__(names, **settings)
+        self._old = [old] if old else []
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown, self.opts = self.opts, [*self.opts, *self._old]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
 
 
-def _all(options: list[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return lambda function: reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
+def options(*keywords: str, **help_texts: str) -> Decorator:
+    """Add the flags of these keywords of a request to a command, some with other help texts."""
+    return _all([option(keyword, help_texts.get(keyword)) for keyword in keywords])
 
 
-item_lists = _all(_LISTS)
-place = _all(_QUEUE)
+def option(keyword: str, help_text: str | None = None, **changes: Any) -> Decorator:
+    """The flag of one keyword of a request. Its type is the keyword's, and a number with a unit is typed with it."""
+    about, kind = OPTIONS[keyword], JobRequest.__annotations__.get(keyword, "").removesuffix(" | None")
+    given: dict[str, Any] = {"help": help_text or about.help, "metavar": about.metavar or None}
+    if keyword.endswith(UNITS):
+        given |= {"type": _TYPES.get(keyword) or (Size() if keyword.endswith("_mib") else Duration())}
+    elif kind.startswith("bool"):
+        given |= {"is_flag": True}
+    elif kind.startswith(("Mapping", "Sequence")):
+        given |= {"multiple": True}
+    else:
+        given |= {"type": _TYPES.get(keyword) or _TYPES.get(kind)}
+    if about.default:
+        given |= {"default": about.default, "show_default": True}
+    names = (*about.flags(keyword), keyword.replace(".", "_"))
+    return click.option(*names, cls=Flag, old=about.old, **given | changes)
+
+
+def _all(added: Sequence[Decorator]) -> Decorator:
+    return lambda function: reduce(lambda wrapped, add: add(wrapped), reversed(added), function)
+
+
+_SHELL = click.option(
+    "--shell", is_flag=True, help='PROGRAM is one text that /bin/sh reads, with variables such as "$TIDEMILL_INPUT".'
+)
+_NO_STATE = click.option("--no-state", is_flag=True, help="Keep nothing: an item whose machine goes begins anew.")
+
+item_lists = options("items_format", "items_column")
+place = options("queue", "cpus", "memory_mib", "gpus")
 """Adds the queue and what an item needs of it."""
-what_runs = _all([*_ITEMS, *_PROGRAM])
-"""Adds the items and the program. The options of one command come after it, then `how_it_runs`."""
-program = _all([*_NAME, *_PROGRAM])
+program = _all([options("name", "function"), _SHELL])
 """Adds the program alone."""
-how_it_runs = _all([*_CHUNKS, _timeout("1h; with --state 7d"), *_HOW, *_STATE])
+what_runs = _all(
+    [
+        click.argument("uris", nargs=-1, metavar="[URI]... -- PROGRAM [ARGUMENT]..."),
+        *(option(keyword) for keyword in ("name", "items", "items_format", "items_column", "function")),
+        _SHELL,
+    ]
+)
+"""Adds the items and the program. The options of one command come after it, then `how_it_runs`."""
+how_it_runs = options("chunk_size", "item_seconds", "longest_first", "timeout_seconds", *_HOW, "state", *_OF_STATE)
 """Adds chunks, limits, outputs and code."""
-how_it_trains = _all([*_ITEM_TIME, _timeout("7d; with --no-state 1d"), *_HOW, _NO_STATE, *_STATE[1:]])
+how_it_trains = _all(
+    [
+        option("item_seconds"),
+        option("timeout_seconds", "Limit of an attempt: 90s, 2h. Default: 7d; with --no-state 1d."),
+        options(*_HOW),
+        _NO_STATE,
+        options(*_OF_STATE),
+    ]
+)
 """The same without chunks, for items with state."""
 
 
 def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """What was typed, as keyword arguments of `Pipeline.submit`. The context holds the program, where there is one.
+    """Turn options into keyword arguments of `Pipeline.submit`. The context holds the program, where there is one.
 
     Raises:
         UsageError: Two of them contradict each other.
@@ -216,29 +147,26 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
         UsageError: Two options contradict each other.
     """
     asked = dict(given)
-    shell, variables = asked.pop("shell"), asked.pop("variables")
-    command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
-    asked["tags"] = _pairs("--tag", asked["tags"], "KEY=VALUE")
-    asked["inputs"] = _pairs("--input", asked["inputs"], "NAME=SOURCE")
-    asked["metrics"] = _pairs("--metric", asked["metrics"], "NAME=REGEX")
+    command, asked["function"] = _program(ctx.obj or (), asked.pop("shell"), asked["function"])
+    for keyword in ("tags", "inputs", "metrics", "env"):
+        asked[keyword] = _pairs(keyword, asked[keyword])
     asked["state"] = _state(asked)
-    if len(asked["notify"]) > 1:
-        raise click.UsageError("--notify is given more than once; give one. A topic may have many subscribers.")
-    asked["notify"] = next(iter(asked["notify"]), None)
-    return asked | {
-        "command": command,
-        "env": _pairs("--env", variables, "KEY=VALUE"),
-        "log": partial(click.echo, err=True),
-    }
+    return asked | {"command": command, "log": remarks(ctx)}
 
 
 def _state(asked: dict[str, Any]) -> dict[str, Any] | bool:
-    """What the options say of state; they leave `asked`."""
+    """Take the options of state out of `asked`, as the argument `state`."""
     wanted = asked.pop("state") if "state" in asked else not asked.pop("no_state") and asked["function"] is None
-    given = {option: value for option in _OF_STATE if (value := asked.pop(option)) is not None}
+    given = {name: value for name in STATE if (value := asked.pop(f"state_{name}")) is not None}
     if given and not wanted:
-        raise click.UsageError(f"--{min(given).replace('_', '-')} goes with items that have state.")
-    return {_OF_STATE[option]: value for option, value in given.items()} if wanted else False
+        flag = min(OPTIONS[f"state.{name}"].flags(f"state.{name}")[0] for name in given)
+        raise click.UsageError(f"{flag} goes with items that have state.")
+    return given if wanted else False
+
+
+def remarks(ctx: click.Context) -> Callable[[str], None]:
+    """Show remarks of the SDK, with the flags of the command."""
+    return lambda text: click.echo(as_typed(text, flags_of(ctx.command)), err=True)
 
 
 def rehearsed(asked: dict[str, Any], reclaim_seconds: float | None) -> dict[str, Any]:
@@ -278,9 +206,10 @@ def _program(words: tuple[str, ...], shell: bool, function: str | None) -> tuple
     return ["/bin/sh", "-c", words[0]], None
 
 
-def _pairs(option: str, texts: Sequence[str], allowed: str) -> dict[str, str]:
+def _pairs(keyword: str, texts: Sequence[str]) -> dict[str, str]:
+    about = OPTIONS[keyword]
     pairs = [text.partition("=") for text in texts]
     for text, (key, equals, _) in zip(texts, pairs, strict=True):
         if not key or not equals:
-            raise click.UsageError(f"{option} is {text!r}; allowed: {allowed}.")
+            raise click.UsageError(f"{about.flags(keyword)[0]} is {text!r}; allowed: {about.metavar}.")
     return {key: value for key, _, value in pairs}

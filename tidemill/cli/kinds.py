@@ -13,8 +13,8 @@ _MEBIBYTES = {"": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 
 def seconds_of(text: str) -> float | None:
     """The seconds of a duration as people type it; None if it is not one."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text.strip())
-    return float(found[1]) * _SECONDS[found[2]] if found else None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text.strip())
+    return float(match[1]) * _SECONDS[match[2]] if match else None
 
 
 class Duration(click.ParamType[float]):

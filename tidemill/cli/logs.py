@@ -16,8 +16,8 @@ from tidemill.cli.show import show_json
 from tidemill.visible import json_line, visible
 
 if TYPE_CHECKING:
-    from tidemill.backends import LogLine
-    from tidemill.client.download_logs import LogDownload
+    from tidemill.client.results.download_logs import LogDownload
+    from tidemill.clouds.account import LogLine
 
 
 ALONE = {"--item": "item", "--grep": "text", "--regex": "regex", "--limit": "limit", "--follow": "follow"}
@@ -133,7 +133,7 @@ def plain(line: LogLine, times: bool = False) -> str:
     fields = line.fields
     at = f"{datetime.fromtimestamp(line.at).isoformat(sep=' ', timespec='milliseconds')} " if times else ""
     if "stream" in fields:
-        # What a folder of code installs belongs to no item.
+        # Output of an installation belongs to no item.
         who = f"{fields['item']}.{fields.get('attempt', '?')}" if "item" in fields else "setup"
         return f"{at}{who} {fields['stream']}: {visible(line.said)}"
     place = next((f"{key} {fields[key]} " for key in ("item", "chunk") if key in fields), "")

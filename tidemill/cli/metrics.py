@@ -11,7 +11,7 @@ from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import show_json, show_table
 
 if TYPE_CHECKING:
-    from tidemill.client.metrics import ItemMetrics
+    from tidemill.client.results.metrics import ItemMetrics
 
 
 @click.command()
@@ -23,19 +23,19 @@ def command(*, job: str, best: str | None, highest: bool, pipeline: str | None, 
     """Show the metrics of a job's items: the last value of each, and with --best the best value of one."""
     if highest and not best:
         raise click.UsageError("--max goes with --best NAME.")
-    found = load_job(pipeline, job)
-    from tidemill.client.metrics import ranked
+    loaded = load_job(pipeline, job)
+    from tidemill.client.results.metrics import ranked
     from tidemill.errors import CallerError
 
-    items = found.metrics()
-    if best is not None and found.spec.metrics and best not in found.spec.metrics:
-        raise CallerError.unknown("metric", best, found.id, found.spec.metrics)
+    items = loaded.metrics()
+    if best is not None and loaded.spec.metrics and best not in loaded.spec.metrics:
+        raise CallerError.unknown("metric", best, loaded.id, loaded.spec.metrics)
     rows = list(items) if best is None else ranked(items, best, highest)
     if as_json:
         for row in rows:
             show_json(asdict(row))
     elif rows:
-        show(rows, list(found.spec.metrics), best, highest)
+        show(rows, list(loaded.spec.metrics), best, highest)
     else:
         click.echo("No item has printed a metric yet.", err=True)
     return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidemill.client.status import Status
+from tidemill.client.watch.status import Status
 
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -26,9 +26,9 @@ def text(status: Status, queue: str) -> str:
     if status.spent:
         families["spent_usd"] = ("What a job with a limit has consumed.", {"": status.spent.usd})
     lines: list[str] = []
-    for name, (said, values) in families.items():
+    for name, (help_text, values) in families.items():
         full = f"tidemill_job_{name}"
-        lines += [f"# TYPE {full} gauge", f"# HELP {full} {said}"]
+        lines += [f"# TYPE {full} gauge", f"# HELP {full} {help_text}"]
         lines += [f"{full}{_labels(labels | ({'state': state} if state else {}))} {v}" for state, v in values.items()]
     return "\n".join([*lines, "# EOF"])
 

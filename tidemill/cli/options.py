@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from tidemill.client import Job, Pipeline
+    from tidemill.errors import TidemillError
 
 PIPELINE = "TIDEMILL_PIPELINE"
 LOCAL = Path(".tidemill", "pipeline.json")
@@ -55,15 +57,15 @@ def pipeline_uri(pipeline: str | None) -> str:
     if pipeline:
         # A name holds no slash, and a URI does.
         return pipeline if "/" in pipeline else contexts.read().uri(pipeline)
-    known = contexts.read()
-    if known.current is None:
+    saved = contexts.read()
+    if saved.current is None:
         if LOCAL.exists():
             return LOCAL.absolute().as_uri()
         raise click.UsageError(
             f"--pipeline is not given, {PIPELINE} is not set and no context is in use; give the URI of the stack's "
             "pipeline.json (`pulumi stack output pipeline_uri`, or ask the stack's owner) once: `tidemill use URI`."
         )
-    return known.pipelines[known.current]
+    return saved.pipelines[saved.current]
 
 
 def load(pipeline: str | None) -> Pipeline:
@@ -76,7 +78,48 @@ def load(pipeline: str | None) -> Pipeline:
 
 def load_job(pipeline: str | None, job: str) -> Job:
     """A job of the pipeline, by its id or its name. For a name it is the newest, and its id is printed."""
-    found = load(pipeline).job(job)
-    if found.id != job:
-        click.echo(f"Using the newest job named {job}: {found.id}", err=True)
-    return found
+    loaded = load(pipeline).job(job)
+    if loaded.id != job:
+        click.echo(f"Using the newest job named {job}: {loaded.id}", err=True)
+    return loaded
+
+
+# ---- keywords of the SDK, as they are typed -------------------------------------------------------------------------
+
+
+def flags_of(command: click.Command | None) -> dict[str, str]:
+    """By keyword: the flag that sets it."""
+    params = command.params if command else []
+    flags = {param.name or "": param.opts[0] for param in params if isinstance(param, click.Option)}
+    return flags | ({"command": "PROGRAM after `--`"} if getattr(command, "takes_program", False) else {})
+
+
+def as_typed(text: str, flags: Mapping[str, str]) -> str:
+    """A text of the SDK with flags in place of those keywords that the command has.
+
+    The SDK writes a keyword in backticks, alone or with a value in Python: `code='.'`.
+    """
+
+    def flag(found: re.Match[str]) -> str:
+        typed, value = flags.get(found[1].replace(".", "_")), found[2]
+        if typed is None or value is None or value == "True":
+            return typed or found[0]
+        from shlex import quote
+
+        return f"{typed} {quote(value.strip(repr('')))}"
+
+    return re.sub(r"`([a-z_.]+)(?:=([^`]*))?`", flag, text)
+
+
+def message_of(error: TidemillError, flags: Mapping[str, str]) -> str:
+    """An error as a person reads it who typed the command."""
+    subject = flags.get(error.what.replace(".", "_"))
+    text = str(error)
+    # Items are arguments as well, and a pipeline may be of the environment.
+    if (
+        subject
+        and error.what not in ("command", "items", "pipeline")
+        and text.startswith((f"{error.what} is ", f"{error.what}: "))
+    ):
+        text = subject + text.removeprefix(error.what)
+    return as_typed(text, flags)

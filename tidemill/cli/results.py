@@ -54,7 +54,7 @@ def command(*, job: str, failed: bool, as_csv: bool, pipeline: str | None, as_js
         if not show(handle.results(failed_only=failed)):
             click.echo(f"No item of {handle.id} has {'failed' if failed else 'ended'} so far.", err=True)
         return 0
-    from tidemill.client.export import export, line_with_meta, write_csv
+    from tidemill.client.results.export import export, line_with_meta, write_csv
 
     outcomes = handle.results(failed_only=failed, meta=True)
     if as_json:
@@ -85,12 +85,12 @@ def show(outcomes: Iterator[Outcome]) -> bool:
 def row(outcome: Outcome) -> tuple[object, ...]:
     error = " ".join((outcome.error or "").split())
     if outcome.status != "succeeded":
-        said = f"{outcome.reason}: {error if len(error) <= SHOWN else '…' + error[-SHOWN:]}"
+        result = f"{outcome.reason}: {error if len(error) <= SHOWN else '…' + error[-SHOWN:]}"
     elif outcome.output is None and outcome.value is not None:
         value = json.dumps(outcome.value)
-        said = value if len(value) <= SHOWN else value[:SHOWN] + "…"
+        result = value if len(value) <= SHOWN else value[:SHOWN] + "…"
     else:
-        said = outcome.output
+        result = outcome.output
     return (
         outcome.index,
         outcome.status,
@@ -99,5 +99,5 @@ def row(outcome: Outcome) -> tuple[object, ...]:
         duration(outcome.cpu_seconds),
         mebibytes(outcome.peak_memory_mib),
         outcome.uri,
-        said or "",
+        result or "",
     )

@@ -12,7 +12,7 @@ from tidemill.cli.show import show_json
 from tidemill.figures import counted
 
 if TYPE_CHECKING:
-    from tidemill.client.rounds import Sent
+    from tidemill.client.rounds.rounds import RoundResult
 
 
 @click.command()
@@ -29,7 +29,7 @@ def command(job: str, max_usd: float | None, pipeline: str | None, as_json: bool
     return 0
 
 
-def sentence(sent: Sent) -> str:
+def sentence(sent: RoundResult) -> str:
     note = f" ({sent.note})" if sent.note else ""
     then = f"`{sent.run_command}` runs it." if sent.run_command else f"`tidemill wait {sent.job}` watches it."
     if sent.round is None:

@@ -60,12 +60,12 @@ def command(
 
 def indexes(text: str, total: int) -> list[int]:
     """`0-2,7` as `[0, 1, 2, 7]`."""
-    found: list[int] = []
+    items: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() if dash else not last)) or int(last or first) < int(first):
             raise click.UsageError(f"--items is {text!r}; allowed: indexes and ranges, such as 0-9,12.")
         if int(last or first) >= total:
             raise click.UsageError(f"--items is {text!r}; the job has the items 0 to {total - 1}.")
-        found.extend(range(int(first), int(last or first) + 1))
-    return found
+        items.extend(range(int(first), int(last or first) + 1))
+    return items

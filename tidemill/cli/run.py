@@ -15,14 +15,14 @@ import click
 from click.core import ParameterSource
 
 from tidemill import layout
-from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, rehearsed, what_runs
-from tidemill.cli.kinds import Duration, Size
+from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, options, rehearsed, what_runs
+from tidemill.cli.kinds import Duration
 from tidemill.cli.options import PIPELINE, as_json, pipeline_uri
 from tidemill.errors import CallerError, StoreMissingError
 
 if TYPE_CHECKING:
-    from tidemill.backends.local import Desk, Origin
     from tidemill.client import Job, Pipeline, Status
+    from tidemill.clouds.local.desk import Desk, Origin
     from tidemill.worker.local import KeeperHandle
 
 LOCK_SECONDS = 20.0
@@ -43,14 +43,9 @@ TYPED = ParameterSource.COMMANDLINE
 @click.option("--workers", type=click.IntRange(1, 1024), help="Items side by side. Default: as many as fit.")
 @click.option("--store", metavar="URI", help="Job store, file:///folder. Default: ./.tidemill")
 @click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
-@click.option(
-    "--memory",
-    "memory_mib",
-    type=Size(),
-    help="Memory limit of an item: 2G; 96 MiB of it are the worker's. Default: its share.",
-)
+@options("memory_mib", memory_mib="Memory limit of an item: 2G; 96 MiB of it are the worker's. Default: its share.")
 @how_it_runs
-@click.option("--force", is_flag=True, help="Run every item anew, as another job, even if this job exists.")
+@options("force")
 @click.option("--reclaim-every", type=Duration(0.1), metavar="TIME", help="Simulate Spot: stop a worker this often.")
 @click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that has started it ends.")
 @as_json
@@ -80,11 +75,11 @@ def command(
     else:
         asked = rehearsed(asked_of(ctx, given, interpreter), reclaim_every)
         send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
-    bench = Bench(store, workers, interpreter, reclaim_every, with_parent)
+    bench = LocalSettings(store, workers, interpreter, reclaim_every, with_parent)
     return work(send, bench, continues=bool(job), as_json=as_json)
 
 
-class Bench(NamedTuple):
+class LocalSettings(NamedTuple):
     """How a job runs here, not what it is."""
 
     store: str | None
@@ -94,7 +89,7 @@ class Bench(NamedTuple):
     with_parent: bool = False
 
 
-def work(send: Callable[[Pipeline], Job], bench: Bench, *, continues: bool, as_json: bool) -> int:
+def work(send: Callable[[Pipeline], Job], bench: LocalSettings, *, continues: bool, as_json: bool) -> int:
     """Send a job to this machine, or find one that `continues`, and work on it; returns the exit code."""
     from tidemill.machine import Capacity
     from tidemill.worker.local import KeeperHandle
@@ -106,19 +101,19 @@ def work(send: Callable[[Pipeline], Job], bench: Bench, *, continues: bool, as_j
         if continues:
             check_store(bench.store)
         pipeline = local_pipeline(bench.store, bench.workers)
-        found = send(pipeline)
-        if continues and found.cancelled:
-            raise CallerError(f"{found.id} is cancelled.", f"`tidemill resume {found.id}` enqueues what is left of it.")
-        for words in found.stale() if continues else ():
+        job = send(pipeline)
+        if continues and job.cancelled:
+            raise CallerError(f"{job.id} is cancelled.", f"`tidemill resume {job.id}` enqueues what is left of it.")
+        for words in job.stale() if continues else ():
             click.echo(words, err=True)
-        wait_for_others(found)
-        wanted = bench.workers or capacity.slots(found.spec.resources)
-        origin = origin_of(pipeline, found, continues=continues, interpreter=bench.interpreter, workers=wanted)
+        wait_for_others(job)
+        wanted = bench.workers or capacity.slots(job.spec.resources)
+        origin = origin_of(pipeline, job, continues=continues, interpreter=bench.interpreter, workers=wanted)
         seconds = bench.reclaim_seconds
-        status, interrupted = run(pipeline, found, keeper, workers=wanted, reclaim_seconds=seconds, origin=origin)
+        status, interrupted = run(pipeline, job, keeper, workers=wanted, reclaim_seconds=seconds, origin=origin)
     finally:
         keeper.close()
-    shown = show(pipeline, found, keeper, status, as_json)
+    shown = show(pipeline, job, keeper, status, as_json)
     return INTERRUPTED if interrupted and status.remaining else shown
 
 
@@ -128,13 +123,13 @@ def wait_for_others(job: Job) -> None:
     Raises:
         CallerError: They do not run, or the job can never begin.
     """
-    said = ""
+    shown = ""
     while (status := job.status(consumption=False)).waits_for or (job.spec.after and status.state == "cancelled"):
         if status.ended:
             raise CallerError(f"{job.id} {'cannot begin: ' if job.cancelled else ''}{status.note}.")
-        if status.note and status.note != said:
+        if status.note and status.note != shown:
             click.echo(f"{job.id} {status.note}", err=True)
-            said = status.note
+            shown = status.note
         time.sleep(LOOK_SECONDS)
 
 
@@ -152,13 +147,13 @@ def asked_of(ctx: click.Context, given: dict[str, Any], interpreter: str | None)
 
 
 def typed_here(asked: dict[str, Any], interpreter: str | None = None) -> dict[str, Any]:
-    """What was typed, with the program's code opened and a name.
+    """The options as typed, with the program's code opened and a name.
 
     Raises:
         UsageError: No program, or a program and a function.
     """
-    from tidemill.client.git_code import opened
-    from tidemill.client.program import name_of
+    from tidemill.client.program.check import name_of
+    from tidemill.client.program.git_code import opened
 
     program, function, code = asked["command"] or [], asked["function"], opened(asked["code"])
     if bool(program) == bool(function):
@@ -179,35 +174,29 @@ def check_alone(ctx: click.Context) -> None:
     given = [param for param in ctx.command.params if ctx.get_parameter_source(param.name or "") is TYPED]
     others = [param.opts[0] for param in given if param.name not in ("job", *OF_A_RUN)]
     if ctx.obj or others:
-        said = "a program" if ctx.obj else others[0]
-        raise click.UsageError(f"--job continues a job as it was sent; leave {said} out.")
+        what = "a program" if ctx.obj else others[0]
+        raise click.UsageError(f"--job continues a job as it was sent; leave {what} out.")
 
 
 def origin_of(pipeline: Pipeline, job: Job, *, continues: bool, interpreter: str | None, workers: int) -> Origin:
     """Where the job was first typed: the folder that modules are imported from, and the Python that does it."""
-    from tidemill.backends.local import Desk, Origin
+    from tidemill.clouds.local.desk import Desk, Origin
 
     desk = Desk(pipeline.store.uri, job.id)
-    known = desk.origin() if continues else None
-    python = interpreter or (known.python if known else None)
-    origin = Origin(known.folder if known else os.getcwd(), python, workers)
+    before = desk.origin() if continues else None
+    python = interpreter or (before.python if before else None)
+    origin = Origin(before.folder if before else os.getcwd(), python, workers)
     desk.remember(origin)
     return origin
 
 
 def run(
-    pipeline: Pipeline,
-    job: Job,
-    keeper: KeeperHandle,
-    *,
-    workers: int,
-    reclaim_seconds: float | None,
-    origin: Origin,
+    pipeline: Pipeline, job: Job, keeper: KeeperHandle, *, workers: int, reclaim_seconds: float | None, origin: Origin
 ) -> tuple[Status, bool]:
     """Work on a job until it ends, or Ctrl-C stops it; returns its last status, and whether it was stopped."""
-    from tidemill.backends.local import Desk
-    from tidemill.client.live import following
-    from tidemill.client.newer import changed_while
+    from tidemill.client.program.newer_files import changed_while
+    from tidemill.client.watch.live import following
+    from tidemill.clouds.local.desk import Desk
     from tidemill.ledger import Ledger
     from tidemill.worker.keeper import deaths_of
     from tidemill.worker.local import forgive, open_chunks
@@ -313,7 +302,7 @@ def show(pipeline: Pipeline, job: Job, keeper: KeeperHandle, status: Status, as_
 
 
 def leads_to(uri: str) -> bool:
-    """Whether commands that are typed here without --pipeline use this one."""
+    """True if commands that are typed here without --pipeline use this one."""
     try:
         return pipeline_uri(os.environ.get(PIPELINE)) == uri
     except (click.UsageError, CallerError):
@@ -325,9 +314,9 @@ def leads_to(uri: str) -> bool:
 
 def local_pipeline(store: str | None, workers: int | None) -> Pipeline:
     """This machine as a pipeline, with its descriptor in the store: a folder, its URI, or None for the default."""
-    from tidemill.backends.local import LocalBackend, publish
     from tidemill.client import Pipeline
-    from tidemill.client.here import describe_here
+    from tidemill.client.this_machine import describe_here
+    from tidemill.services.local.backend import LocalBackend, publish
 
     descriptor = describe_here(store, workers)
     return Pipeline(descriptor, publish(descriptor), LocalBackend(descriptor))
@@ -335,7 +324,7 @@ def local_pipeline(store: str | None, workers: int | None) -> Pipeline:
 
 def check_store(store: str | None) -> None:
     """Refuse a folder that cannot hold the job that is named."""
-    from tidemill.client.here import folder_here
+    from tidemill.client.this_machine import folder_here
 
     folder = folder_here(store)
     if not (folder / layout.JOBS).is_dir():

@@ -45,12 +45,12 @@ def command(job: str, form: str | None, links: bool, pipeline: str | None, as_js
 
 
 def _show_links(job: Job, as_json: bool) -> int:
-    from tidemill.backends.clouds import emulated
+    from tidemill.clouds.emulated import emulated
 
-    found = None if emulated() else job.links()
-    if found is None:
+    links = None if emulated() else job.links()
+    if links is None:
         raise CallerError(f"{job.id} runs on this machine: no console shows it.", command=f"tidemill status {job.id}")
-    table = asdict(found)
+    table = asdict(links)
     if as_json:
         show_json(table)
     else:

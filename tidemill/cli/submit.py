@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, place, what_runs
+from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, options, place, what_runs
 from tidemill.cli.options import common, load
 from tidemill.cli.show import show_facts, show_json, shown_place
 from tidemill.figures import counted, duration, file_size, span
 
 if TYPE_CHECKING:
     from tidemill.client import Job
-    from tidemill.client.preview import JobPreview
+    from tidemill.client.sending.preview import JobPreview
 
 
 @click.command(
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     epilog="Example: tidemill submit --queue cpu --items tiles.txt -- python3 features.py {input} {output}",
 )
 @place
-@click.option("--image", default="default", show_default=True, help="One of the queue's images.")
+@options("image")
 @what_runs
-@click.option("--slots", type=int, default=1, show_default=True, help="Items side by side in one container (AWS).")
+@options("slots")
 @how_it_runs
 @click.option("--yes", "-y", is_flag=True, help="Upload any amount without a question.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen, and create nothing.")
@@ -48,23 +48,24 @@ def command(
     return show_sent(job, as_json)
 
 
-def show_preview(found: JobPreview, as_json: bool) -> int:
-    """What a submit would do."""
+def show_preview(preview: JobPreview, as_json: bool) -> int:
+    """Show the preview of a submit."""
     from dataclasses import asdict
 
     if as_json:
-        show_json(asdict(found))
+        show_json(asdict(preview))
         return 0
-    machines = ", ".join(found.machines[:4]) + (f" and {len(found.machines) - 4} more" if found.machines[4:] else "")
-    there = f"; {found.uploaded_files} more are in the store" if found.uploaded_files else ""
+    names = preview.machines
+    machines = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if names[4:] else "")
+    there = f"; {preview.uploaded_files} more are in the store" if preview.uploaded_files else ""
     facts: dict[str, object] = {
-        "queue": found.queue,
-        "items": f"{found.items} in {found.why}",
-        "uploads": f"{counted(found.upload_files, 'file')} ({file_size(found.upload_bytes)}){there}",
+        "queue": preview.queue,
+        "items": f"{preview.items} in {preview.why}",
+        "uploads": f"{counted(preview.upload_files, 'file')} ({file_size(preview.upload_bytes)}){there}",
         "machines": machines,
-        "at once": f"{span(str(found.at_once_low), str(found.at_once_high))} items, when the queue is full",
+        "at once": f"{span(str(preview.at_once_low), str(preview.at_once_high))} items, when the queue is full",
     }
-    if each := found.estimate:
+    if each := preview.estimate:
         facts["core hours"] = f"{each.core_hours:.3g}"
         facts["wall time"] = span(duration(each.hours_low * 3600), duration(each.hours_high * 3600))
         for market, cost in (("spot", each.spot), ("on_demand", each.on_demand)):

@@ -25,7 +25,7 @@ _ENDS = ("SIGTERM", "SIGHUP")
 
 
 class Keys:
-    """The keys of standard input within a block; none where it is no terminal.
+    """The keys of standard input within a block; none where it is not a terminal.
 
     Ctrl-C is a key like any other. SIGTERM and SIGHUP end the process when the block has ended, so that whatever else
     must be undone is.

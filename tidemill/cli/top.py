@@ -13,7 +13,7 @@ from tidemill.cli.options import common, load
 from tidemill.cli.show import show_json
 
 if TYPE_CHECKING:
-    from tidemill.client.board import Board
+    from tidemill.client.watch.board import Board
     from tidemill.descriptor import Descriptor
 
 LEAVE_SECONDS = 1.0
@@ -31,7 +31,7 @@ def command(jobs: tuple[str, ...], once: bool, limit: int, pipeline: str | None,
     It makes at most a request per second, however many jobs there are. Of large jobs it lists a part at a time, so
     their counts are estimates until they end.
     """
-    from tidemill.client.board import Board
+    from tidemill.client.watch.board import Board
 
     loaded = load(pipeline)
     board = Board(loaded.site, [loaded.job(job).spec for job in dict.fromkeys(jobs)], limit)
@@ -67,7 +67,7 @@ def watch(board: Board, name: str) -> None:
     from tidemill.cli.board_lines import page
     from tidemill.cli.terminal import Keys
 
-    looker = _Looker(board)
+    looker = _BoardThread(board)
     console = Console(highlight=False)
     chosen = 0
     with Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
@@ -83,7 +83,7 @@ def watch(board: Board, name: str) -> None:
     looker.leave()
 
 
-class _Looker(threading.Thread):
+class _BoardThread(threading.Thread):
     """Looks at the jobs. Its unexpected end ends the view."""
 
     def __init__(self, board: Board) -> None:

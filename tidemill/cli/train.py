@@ -6,14 +6,7 @@ from typing import Any
 
 import click
 
-from tidemill.cli.job_options import (
-    ProgramAfterDashes,
-    how_it_trains,
-    place,
-    program,
-    rehearsed,
-    with_program,
-)
+from tidemill.cli.job_options import ProgramAfterDashes, how_it_trains, options, place, program, rehearsed, with_program
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, load
 from tidemill.cli.submit import show_preview, show_sent
@@ -37,9 +30,9 @@ HERE = ("workers", "store", "reclaim_every")
     "--sweep-file", metavar="FILE", help="Combinations listed one by one: .csv with a header, or JSON lines (.jsonl)."
 )
 @click.option("--hp", multiple=True, metavar="NAME=VALUE", help="Hyperparameter that does not vary. Repeatable.")
-@click.option("--force", is_flag=True, help="Train again, even if this job exists.")
+@options("force", force="Train again, even if this job exists.")
 @place
-@click.option("--image", default="default", show_default=True, help="One of the queue's images.")
+@options("image")
 @program
 @how_it_trains
 @click.option("--yes", "-y", is_flag=True, help="Upload any amount without a question.")
@@ -74,7 +67,7 @@ def command(
     check_place(ctx, here)
     bench = {name: given.pop(name) for name in HERE}
     asked = with_program(ctx, given)
-    from tidemill.client.sweep import Sweep, parse_hyperparameters, parse_sweep, read_rows
+    from tidemill.client.items.sweep import Sweep, parse_hyperparameters, parse_sweep, read_rows
 
     rows = None if sweep_file is None else read_rows(sweep_file)
     asked["sweep"] = Sweep(parse_sweep(sweep), rows=rows, hyperparameters=parse_hyperparameters(hp))
@@ -102,9 +95,9 @@ def check_place(ctx: click.Context, here: bool) -> None:
 
 
 def train_here(asked: dict[str, Any], given: dict[str, Any], as_json: bool) -> int:
-    from tidemill.cli.run import Bench, typed_here, work
+    from tidemill.cli.run import LocalSettings, typed_here, work
 
     asked = rehearsed(asked, given["reclaim_every"])
     kept = typed_here({key: value for key, value in asked.items() if key not in ELSEWHERE})
-    bench = Bench(given["store"], given["workers"], None, given["reclaim_every"])
+    bench = LocalSettings(given["store"], given["workers"], None, given["reclaim_every"])
     return work(lambda pipeline: pipeline.train(**kept), bench, continues=False, as_json=as_json)

@@ -1,4 +1,4 @@
-"""What a person sees of a transfer: a bar on a terminal, a line now and then elsewhere. Both on stderr."""
+"""Shows a transfer to a person: a bar on a terminal, a line now and then elsewhere. Both on stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.client.live import LINE_SECONDS, clock, percent
+from tidemill.client.watch.live import LINE_SECONDS, clock, percent
 from tidemill.figures import duration, file_size
 
 if TYPE_CHECKING:

@@ -27,23 +27,23 @@ def command(context: str | None, name: str | None, forget: bool, as_json: bool) 
     The URI of a pipeline.json makes a context and uses it; a NAME uses an existing one; without either, contexts are
     listed. --pipeline and TIDEMILL_PIPELINE override the context.
     """
-    known = contexts.read()
+    saved = contexts.read()
     if context is None and (forget or name):
         raise click.UsageError("--forget and --name need a NAME or URI.")
     if context is not None:
         if forget:
-            known.uri(context)
-            del known.pipelines[context]
-            known.current = None if known.current == context else known.current
+            saved.uri(context)
+            del saved.pipelines[context]
+            saved.current = None if saved.current == context else saved.current
         elif "/" in context:
             descriptor = load(context).descriptor
-            known.current = chosen_name(name, descriptor)
-            known.pipelines[known.current] = context
+            saved.current = chosen_name(name, descriptor)
+            saved.pipelines[saved.current] = context
         else:
-            known.uri(context)
-            known.current = context
-        contexts.write(known)
-    show(known, as_json, listing=context is None)
+            saved.uri(context)
+            saved.current = context
+        contexts.write(saved)
+    show(saved, as_json, listing=context is None)
     return 0
 
 
@@ -58,18 +58,18 @@ def chosen_name(name: str | None, descriptor: Descriptor) -> str:
     return name or f"{descriptor.team}-{descriptor.environment}"
 
 
-def show(known: contexts.Contexts, as_json: bool, listing: bool) -> None:
+def show(saved: contexts.Contexts, as_json: bool, listing: bool) -> None:
     if as_json:
-        rows = [{"name": name, "pipeline": uri} for name, uri in sorted(known.pipelines.items())]
-        show_json({"current": known.current, "contexts": rows})
+        rows = [{"name": name, "pipeline": uri} for name, uri in sorted(saved.pipelines.items())]
+        show_json({"current": saved.current, "contexts": rows})
         return
-    if listing and known.pipelines:
-        rows = [("*" if name == known.current else "", name, uri) for name, uri in sorted(known.pipelines.items())]
+    if listing and saved.pipelines:
+        rows = [("*" if name == saved.current else "", name, uri) for name, uri in sorted(saved.pipelines.items())]
         show_table(("", "context", "pipeline"), rows)
     elif listing:
         click.echo("No context has been made yet: tidemill use s3://.../pipeline.json makes one.")
-    elif known.current:
-        click.echo(f"{known.current}: {known.pipelines[known.current]}")
+    elif saved.current:
+        click.echo(f"{saved.current}: {saved.pipelines[saved.current]}")
     else:
         click.echo("No context is in use.")
     if os.environ.get(PIPELINE):

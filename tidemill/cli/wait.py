@@ -10,7 +10,7 @@ import click
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import mebibytes, show_facts, show_json, shown_place
-from tidemill.client.live import following
+from tidemill.client.watch.live import following
 from tidemill.figures import counted, duration
 
 if TYPE_CHECKING:

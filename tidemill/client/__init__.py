@@ -2,7 +2,7 @@
 
 from tidemill.client.job import Job
 from tidemill.client.pipeline import Pipeline, QueueInfo
-from tidemill.client.rounds import Sent
-from tidemill.client.status import Chunks, JobRow, Status, Summary
+from tidemill.client.rounds.rounds import RoundResult
+from tidemill.client.watch.status import Chunks, JobRow, Status, Summary
 
-__all__ = ["Chunks", "Job", "JobRow", "Pipeline", "QueueInfo", "Sent", "Status", "Summary"]
+__all__ = ["Chunks", "Job", "JobRow", "Pipeline", "QueueInfo", "RoundResult", "Status", "Summary"]

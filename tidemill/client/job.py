@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tidemill.client import other_code
-from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
-from tidemill.client.live import showing
-from tidemill.client.logged import Logged
-from tidemill.client.looking import BY_ITS_USER
-from tidemill.client.reading import Readable
-from tidemill.client.rounds import Sent, resume, retry, retry_dead
-from tidemill.client.running import RunningItems
+from tidemill.client.plan.notification import tell_end
+from tidemill.client.program import round_code
+from tidemill.client.results.item_names import DEFAULT as DEFAULT_NAME
+from tidemill.client.rounds.rounds import RoundResult, resume, retry, retry_dead
 from tidemill.client.site import Log, Site
-from tidemill.client.status import Status, Summary, summarise
-from tidemill.client.telling import tell_end
-from tidemill.client.waiting import Watched, watch
+from tidemill.client.watch.live import showing
+from tidemill.client.watch.observation import BY_ITS_USER
+from tidemill.client.watch.running_items import RunningItems
+from tidemill.client.watch.status import Status, Summary, summarise
+from tidemill.client.watch.wait import WatchedJob, watch
 from tidemill.job import JobSpec
-from tidemill.ledger import Counts, Ledger, Listing
+from tidemill.ledger import Counts, Ledger, Listing, Outcome
 
 if TYPE_CHECKING:
-    from tidemill.client.fetch import FetchReport, OnReport
+    from pandas import DataFrame
+
+    from tidemill.client.report.model import JobReport
+    from tidemill.client.results.download_logs import LogDownload
+    from tidemill.client.results.fetch import FetchReport, OnReport
+    from tidemill.client.results.metrics import ItemMetrics
+    from tidemill.clouds.account import LogLine
+    from tidemill.clouds.links import Links
+    from tidemill.explain import Explanation
 
 
 def quiet(text: str) -> None:
     """Says nothing."""
 
 
-class Job(Readable, Logged):
+class Job:
     """A job of a pipeline. Made by `Pipeline.submit` and `Pipeline.job`.
 
     Example:
@@ -45,33 +52,15 @@ class Job(Readable, Logged):
         self.spec = spec
         self.enqueued = 0
         """Arrays that this submit handed to the cloud."""
+        self.output = spec.output_prefix(site.store.uri)
+        """URI under which the items' outputs go."""
         self._site = site
         self._ledger = Ledger(site.store, job, spec.manifest)
-        self._watched = Watched(site, self._ledger, spec, RunningItems(self._ledger))
-
-    @classmethod
-    def find(cls, site: Site, job: str) -> Job:
-        """A job by its id, or the newest of a name.
-
-        Raises:
-            CallerError: It is neither, or there is no such job.
-        """
-        spec = find_spec(site.store, job)
-        return cls(site, spec.job, spec)
-
-    @property
-    def output(self) -> str:
-        """URI under which the items' outputs go.
-
-        Example:
-            >>> job.output
-            '.../out/tiles-...'
-        """
-        return self.spec.output_prefix(self._site.store.uri)
+        self._watched = WatchedJob(site, self._ledger, spec, RunningItems(self._ledger))
 
     @property
     def run_command(self) -> str | None:
-        """What has to be typed for the job to run where no cloud does that: in a store of `tidemill run`. Else None.
+        """Command that runs the job where no cloud does: in a store of `tidemill run`. Else None.
 
         Example:
             >>> job.run_command is None  # a queue has it
@@ -94,7 +83,7 @@ class Job(Readable, Logged):
         return self._ledger.counts()
 
     def status(self, consumption: bool = True, *, running: bool = False) -> Status:
-        """What became of the items so far, from names in the store and the queue's own figures.
+        """Status of the items so far, from names in the store and the queue's own figures.
 
         Args:
             consumption: Whether to read a few records for what items take of CPUs and memory, and what machines have
@@ -165,10 +154,287 @@ class Job(Readable, Logged):
             >>> job.fetch("results", failed=True, logs=True).logs  # items that printed something
             1
         """
-        from tidemill.client.fetch import Wish, fetch
+        from tidemill.client.results.fetch import FetchRequest, fetch
 
-        wish = Wish(Path(folder), items, failed, name, logs, state, overwrite)
+        wish = FetchRequest(Path(folder), items, failed, name, logs, state, overwrite)
         return fetch(self._site, self._ledger, self.spec, wish, on_report)
+
+    # ---- results ------------------------------------------------------------------------------------------------
+
+    def explain(self) -> Explanation:
+        """Why the job does not progress: the causes that hold, the one to look at first in front.
+
+        Raises:
+            CloudError: The store or the queue cannot be asked for the job's status. Whatever else this login may not
+                see is listed as `unknown`.
+
+        Example:
+            >>> job.explain().kind
+            'well'
+        """
+        from tidemill.client.watch.explain import explain_job
+
+        return explain_job(self._watched.site, self._ledger, self.spec)
+
+    def links(self) -> Links | None:
+        """Addresses of the job's queue, lines and objects in the cloud's console; None where no cloud runs it.
+
+        Example:
+            >>> job.links().queue
+            'https://us-west-2.console.aws.amazon.com/batch/home?region=us-west-2#queues/detail/arn:...'
+        """
+        from tidemill.clouds.links import console_links
+
+        return console_links(self._watched.site.descriptor, self.spec, datetime.now(UTC))
+
+    def results(self, failed_only: bool = False, *, meta: bool = False) -> Iterator[Outcome]:
+        """The outcome of every item that has one, in the items' order, as a stream.
+
+        Args:
+            failed_only: Only items that failed.
+            meta: Fill in each item's metadata, for which the list of items is read too.
+
+        Example:
+            >>> [outcome.output for outcome in job.results() if outcome.status == "succeeded"]
+            ['s3://...', 's3://...']
+        """
+        from tidemill.client.results.export import outcomes_of
+
+        return outcomes_of(self._ledger, failed_only=failed_only, meta=meta)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """The outcome of every item that has one, with the item's metadata, in the items' order, as a stream.
+
+        Example:
+            >>> [outcome.meta for outcome in job.outcomes()]  # the items are plain URIs
+            [None, None, None]
+        """
+        return self.results(meta=True)
+
+    def to_pandas(self, failed_only: bool = False) -> DataFrame:
+        """The outcomes as a DataFrame: a row per item that has one, a column per field of `Outcome`.
+
+        The index, `item`, is the item's. `meta.KEY` are the columns of metadata (one column `meta` of dicts where there
+        are more than 1,000 keys). `value` holds what a function returned where that is short JSON; `values` reads all.
+
+        Args:
+            failed_only: Only items that failed.
+
+        Raises:
+            CallerError: pandas is not installed.
+
+        Example:
+            >>> job.to_pandas().groupby("status").wall_seconds.mean().to_dict()
+            {'failed': 0.5, 'succeeded': 0.5}
+        """
+        from tidemill.client.results.data_frame import frame_of
+
+        return frame_of(self.results(failed_only, meta=True), self.meta_keys())
+
+    def meta_keys(self) -> list[str] | None:
+        """Every key of the items' metadata, in the order in which they first appear; None when they are more than
+        1,000.
+
+        Example:
+            >>> job.meta_keys()  # the items are plain URIs
+            []
+        """
+        from tidemill.client.results.export import meta_keys
+        from tidemill.ledger.outcome_items import items_of
+
+        return meta_keys(items_of(self._ledger))
+
+    def metrics(self) -> Iterator[ItemMetrics]:
+        """Metrics that the job's `metrics` find in the output: every item with a value, in the items' order.
+
+        Raises:
+            CallerError: The job looks for no metrics.
+
+        Example:
+            >>> job = pipeline.train(["python3", "train.py"], queue="cpu", metrics={"loss": "loss: ([0-9.]+)"})
+            >>> [item.metrics["loss"].lowest for item in job.metrics()]  # nothing has run yet
+            []
+        """
+        from tidemill.client.results.metrics import read_metrics
+
+        return read_metrics(self._ledger, self.spec)
+
+    def report(self, *, everything: bool = False) -> JobReport:
+        """Report on the job's time, resources, machines, failures and cost, now or at its end. Reads the heads of
+        records, and at most 2,000 records with failed items.
+
+        Args:
+            everything: Read all records with failed items.
+
+        Raises:
+            CloudError: The store or the queue cannot be asked.
+
+        Example:
+            >>> job.report().succeeded
+            2
+        """
+        from tidemill.client.results.make_report import make_report
+
+        return make_report(self._watched, everything)
+
+    def write_report(self, place: str | None = None, *, redact: bool = False, everything: bool = False) -> str:
+        """Write the report as one HTML page, which needs no network and runs no script.
+
+        Args:
+            place: A file, or a URI such as `s3://bucket/tiles.html`; None for `<job>.html` in the current folder.
+            redact: Leave out the command, URIs, users and messages.
+            everything: See `report`.
+
+        Returns:
+            Where it is.
+
+        Raises:
+            CallerError: A place that nothing can be written to.
+            CloudError: See `report`; the page cannot be written there.
+
+        Example:
+            >>> job.write_report("tiles.html")
+            'tiles.html'
+        """
+        from tidemill.client.report.page import page_of, redacted
+        from tidemill.client.report.save import check_place, save
+
+        place = place or f"{self.id}.html"
+        check_place(place)
+        report = self.report(everything=everything)
+        return save(self._watched.site, place, page_of(redacted(report) if redact else report))
+
+    def stale(self) -> list[str]:
+        """A sentence for each file of this machine that is newer than outcomes which it was used for: of the program,
+        or of the inputs. A cloud's job holds what it runs, so there are none.
+
+        Example:
+            >>> job.stale()
+            []
+        """
+        if not self._watched.site.local:
+            return []
+        from tidemill.client.program.newer_files import newer_than_outcomes
+
+        return list(newer_than_outcomes(self._ledger, self.spec))
+
+    def values(self, *, return_exceptions: bool = False, progress: bool | None = None) -> Iterator[Any]:
+        """Yield the function's value for each item, in the items' order, as soon as it is known.
+
+        Waits for what still runs. Values are read a few at a time, however many there are. Items of a program have
+        none: theirs are None.
+
+        Args:
+            return_exceptions: Yield the failure of an item in place of its value; otherwise the first one is raised.
+            progress: Show how the job goes; by default in a notebook and on a terminal.
+
+        Raises:
+            ItemFailedError: An item failed; its cause is the traceback on the machine.
+            JobEndedError: The job was cancelled, or its rest is lost.
+
+        Example:
+            >>> list(job.values())
+            Traceback (most recent call last):
+            tidemill.errors.ItemFailedError: Item 1 of tiles-..., 's3://raw/1.jpg', failed (exit): ValueError: no. ...
+        """
+        from tidemill.client.results.values import stream_values
+
+        with showing(self.id, progress) as on_status:
+            yield from stream_values(self._watched, return_exceptions=return_exceptions, on_status=on_status)
+
+    def logs(
+        self,
+        item: int | None = None,
+        worker: bool = False,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        text: str | None = None,
+        regex: str | None = None,
+        failed: bool = False,
+        group: str | None = None,
+        limit: int | None = None,
+        follow: bool = False,
+        say: Log = quiet,
+    ) -> Iterator[LogLine]:
+        """Lines that the items printed, oldest first.
+
+        With `text`, `regex`, `failed`, `group` or `limit` a whole job is searched by the cloud. AWS bills that search
+        by the GB, and `say` is told the price.
+
+        Args:
+            item: Only this item.
+            worker: Also lines of the worker itself.
+            since: Only lines of this time and later.
+            until: Only lines of this time and before.
+            text: Only lines that hold this, case as typed.
+            regex: Only lines in which this regular expression of Python matches.
+            failed: Only items that failed for good, so far. Lines are in order for each 200 items.
+            group: Only failed items of this group, by its id. The same order.
+            limit: At most so many lines.
+            follow: Continue with new lines until the job ends; `until` and `limit` have no effect then.
+            say: Takes remarks for a person who waits, such as the price of a search.
+
+        Raises:
+            CallerError: The job has no such item or group, or the expression is not one.
+
+        Example:
+            >>> [line.said for line in job.logs(item=1)]
+            ['opening s3://raw/1.jpg', 'ValueError: no']
+            >>> [line.said for line in job.logs(regex="^ValueError")]
+            ['ValueError: no']
+        """
+        from tidemill.client.results.log_lines import choose_lines, job_lines
+
+        wanted = choose_lines(self._ledger, self.spec, item=item, failed=failed, group=group)
+        wanted = replace(wanted, worker=worker, since=since, until=until, text=text, regex=regex, limit=limit, say=say)
+        return job_lines(self._watched, wanted, follow=follow)
+
+    def download_logs(
+        self,
+        folder: str | Path,
+        *,
+        by: str = "item",
+        worker: bool = False,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        failed: bool = False,
+        group: str | None = None,
+        any_number: bool = False,
+        say: Log = quiet,
+    ) -> LogDownload:
+        """Write what the items printed into files: `<index>.log` for each item, oldest line first.
+
+        Each line has its time (UTC), its attempt, its stream and what was said. The same call again continues a
+        download that was interrupted, and adds new lines to one that was not.
+
+        Args:
+            folder: Where the files go.
+            by: `item`; or `container` for one file per container, whose lines name item and attempt.
+            worker: Also what the worker itself says, in files by container.
+            since: Only lines of this time and later.
+            until: Only lines of this time and before.
+            failed: Only items that failed for good, so far.
+            group: Only failed items of this group, by its id.
+            any_number: Write more than 20,000 files by item, too.
+            say: As in `logs`.
+
+        Raises:
+            CallerError: There are more items than that, the folder holds other logs or cannot be written, or there is
+                no such group.
+
+        Example:
+            >>> job.download_logs("logs", by="container").lines
+            2
+        """
+        from tidemill.client.results.download_logs import check_number, download_logs
+        from tidemill.client.results.log_lines import choose_lines
+
+        wanted = choose_lines(self._ledger, self.spec, failed=failed, group=group)
+        if by == "item" and not any_number:
+            check_number(self.spec, wanted)
+        wanted = replace(wanted, worker=worker and by == "container", since=since, until=until, say=say)
+        return download_logs(self._site.account, self.spec, Path(folder), wanted, by)
 
     # ---- waiting ------------------------------------------------------------------------------------------------
 
@@ -223,7 +489,7 @@ class Job(Readable, Logged):
             >>> job.pause()
             False
         """
-        return self._site.backend.pause(self.id)
+        return self._site.backend(self.spec.queue).pause(self.id)
 
     def cancel(self, reason: str = BY_ITS_USER) -> int:
         """Stop the job: workers stop, what is queued does not run, what is finished stays.
@@ -243,7 +509,7 @@ class Job(Readable, Logged):
             self._told(*self._watched.look(consumption=False, running=True))
         return ended
 
-    def resume(self, max_usd: float | None = None) -> Sent:
+    def resume(self, max_usd: float | None = None) -> RoundResult:
         """Enqueue again what the cloud will not deliver; of a cancelled job, all that is not done.
 
         Args:
@@ -264,7 +530,7 @@ class Job(Readable, Logged):
         group: str | None = None,
         libs: Sequence[str | Path] = (),
         log: Log = quiet,
-    ) -> Sent:
+    ) -> RoundResult:
         """Run items that have an outcome again; the new outcome replaces the old one.
 
         Args:
@@ -285,17 +551,17 @@ class Job(Readable, Logged):
             1
         """
         if group is not None:
-            from tidemill.client.failures import items_of_group
+            from tidemill.client.report.failures import items_of_group
 
             items = items_of_group(self.id, self.results(failed_only=True), group)
-        from tidemill.client.git_code import check_libs
+        from tidemill.client.program.git_code import check_libs
 
         check_libs(libs, code)
-        other = None if code is None else other_code.send(self._site, self.id, code, libs, log)
+        other = None if code is None else round_code.send(self._site, self.id, code, libs, log)
         sent = retry(self._site, self.spec, items, other, max_usd)
         return replace(sent, run_command=self.run_command)
 
-    def retry_dead(self) -> Sent:
+    def retry_dead(self) -> RoundResult:
         """Enqueue again what the queue has put aside because it was delivered as often as it may be (dead letters).
 
         Example:
@@ -306,10 +572,20 @@ class Job(Readable, Logged):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job has been cancelled, by a person or at its limit.
+        """True if the job has been cancelled, by a person or at its limit.
 
         Example:
             >>> job.cancelled
             False
         """
         return self._ledger.is_cancelled()
+
+
+def find_job(site: Site, job: str) -> Job:
+    """A job by its id, or the newest of a name.
+
+    Raises:
+        CallerError: It is neither, or there is no such job.
+    """
+    spec = find_spec(site.store, job)
+    return Job(site, spec.job, spec)

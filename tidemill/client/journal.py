@@ -30,7 +30,7 @@ def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
     with ThreadPoolExecutor(_PARALLEL) as pool:
         folders = pool.submit(_listed, lambda: store.folders(layout.JOBS))
         journal = _listed(lambda: store.list(layout.JOURNAL))
-        if (found := folders.result()) is None and journal is None:
+        if (names := folders.result()) is None and journal is None:
             raise ObjectNameError(
                 f"{store.uri}/{layout.JOBS}: a name there has an empty, `.` or `..` part or a control character, and "
                 "jobs cannot be listed.",
@@ -38,13 +38,13 @@ def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
             )
         entries = [entry.rpartition("/")[2].partition("~") for entry in journal or ()]
         # Where folders cannot be listed, the journal tells which jobs there are.
-        there = [job for _, _, job in entries] if found is None else [name.rpartition("/")[2] for name in found]
+        there = [job for _, _, job in entries] if names is None else [name.rpartition("/")[2] for name in names]
         ids = {job for job in there if re.fullmatch(JOB_PATTERN, job) and name in (None, job.rpartition("-")[0])}
-        known = {job: at for at, _, job in entries if job in ids}
-        unknown = filter(None, pool.map(lambda job: known_spec(store, job), ids - known.keys()))
-        # What had to be read anyway is sorted in by its own time.
+        listed = {job: at for at, _, job in entries if job in ids}
+        unknown = filter(None, pool.map(lambda job: known_spec(store, job), ids - listed.keys()))
+        # A spec that was read has its own time.
         read = {spec.job: spec for spec in unknown}
-        times = known | {job: f"{spec.created_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}" for job, spec in read.items()}
+        times = listed | {job: f"{spec.created_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}" for job, spec in read.items()}
     for job in sorted(times, key=lambda job: (times[job], job), reverse=True):
         if spec := read.get(job) or known_spec(store, job):
             yield spec

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidemill.backends import Backend
-from tidemill.client.chained import resolve_after
-from tidemill.client.estimating import Estimator
-from tidemill.client.given import mapping, texts
-from tidemill.client.job import Job, quiet
+from tidemill.client.health.queues import QueueInfo, read_queues
+from tidemill.client.job import Job, find_job
 from tidemill.client.journal import newest_specs
-from tidemill.client.limit import new_limit
-from tidemill.client.mapping import Mapper
-from tidemill.client.place import find_place
-from tidemill.client.previewing import Previewer
-from tidemill.client.queues import QueueInfo, read_queues
-from tidemill.client.site import Log, Site, read_site
-from tidemill.client.state import settings_of, timeout_of, with_origin
-from tidemill.client.status import JobRow, job_row
-from tidemill.client.tags import checked_tags
-from tidemill.client.telling import told_by
-from tidemill.client.training import Trainer
-from tidemill.client.upload.meter import Watch, unwatched
+from tidemill.client.sending.keywords import taking
+from tidemill.client.sending.train import training
+from tidemill.client.site import Site, read_site
+from tidemill.client.watch.status import JobRow, job_rows
 from tidemill.descriptor import Descriptor
-from tidemill.errors import CallerError
 from tidemill.job import Item
-from tidemill.ledger import Ledger
+from tidemill.request import JobRequest
+from tidemill.services.backend import Backend
 from tidemill.store import Store
 
 if TYPE_CHECKING:
-    from tidemill.client.frames import DataFrameLike
-    from tidemill.client.git_code import Checkout
-    from tidemill.client.sweep import Sweep
-    from tidemill.client.upload.session import Amount
+    from tidemill.advice.model import ShapeAdvice
+    from tidemill.client.estimate.estimate import Items, JobEstimate
+    from tidemill.client.items.frames import DataFrameLike
+    from tidemill.client.sending.mapping import MappedValues
+    from tidemill.client.sending.preview import JobPreview
 
-_PARALLEL = 8
 
-
-class Pipeline(Mapper, Estimator, Trainer, Previewer):
+class Pipeline:
     """A team's pipeline. Made with `load`; the constructor is for tests and for other stores and backends.
 
     Example:
@@ -90,22 +77,17 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             >>> list(here.map("os.path:basename", ["a/1.jpg", "a/2.jpg"]))
             ['1.jpg', '2.jpg']
         """
-        # Imported late: they need fcntl, which Windows does not have.
-        from tidemill.backends.here import HereBackend
-        from tidemill.backends.local import publish
-        from tidemill.client.here import describe_here
+        # Imported late: it needs fcntl, which Windows does not have.
+        from tidemill.client.this_machine import open_here
 
-        if workers is not None and workers < 1:
-            raise CallerError.about("workers", workers, "at least 1", "Leave it out for as many as there are CPUs.")
-        descriptor = describe_here(None if folder is None else str(folder), workers)
-        return cls(descriptor, publish(descriptor), HereBackend(descriptor, workers))
+        return cls(*open_here(folder, workers))
 
     def __repr__(self) -> str:
         return f"<Pipeline {self.descriptor.uri}: queues {', '.join(sorted(self.descriptor.queues))}>"
 
     @property
     def descriptor(self) -> Descriptor:
-        """What the stack made: its queues, images and machines.
+        """The stack's descriptor: its queues, images and machines.
 
         Example:
             >>> sorted(pipeline.descriptor.queues)
@@ -123,115 +105,13 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
         """
         return self.site.store
 
-    @property
-    def backend(self) -> Backend:
-        """The cloud's side of the queues, opened when it is first needed."""
-        return self.site.backend
-
-    def submit(
-        self,
-        command: Sequence[str] | None,
-        items: str | Path | Iterable[str | Path | Item] | DataFrameLike | Sweep,
-        *,
-        function: str | None = None,
-        items_format: str | None = None,
-        items_column: str | None = None,
-        queue: str | None = None,
-        image: str = "default",
-        name: str | None = None,
-        cpus: float | None = None,
-        memory_mib: int | None = None,
-        gpus: int | None = None,
-        slots: int = 1,
-        chunk_size: int | None = None,
-        item_seconds: float | None = None,
-        longest_first: str | None = None,
-        attempts: int = 3,
-        timeout_seconds: float | None = None,
-        output: str | None = None,
-        env: Mapping[str, str] | None = None,
-        code: str | Path | Checkout | None = None,
-        libs: Sequence[str | Path] = (),
-        pip_index: str | None = None,
-        wheelhouse: str | None = None,
-        state: bool | Mapping[str, Any] | None = None,
-        inputs: Mapping[str, str | Path] | None = None,
-        max_parallel: int | None = None,
-        max_usd: float | None = None,
-        usd_per_item_hour: float | None = None,
-        metrics: Mapping[str, str] | None = None,
-        notify: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        layout: Literal["sagemaker"] | None = None,
-        force: bool = False,
-        after: Sequence[str] = (),
-        after_success: Sequence[str] = (),
-        confirm: Callable[[Amount], None] = lambda amount: None,
-        watch: Watch = unwatched,
-        log: Log = quiet,
-    ) -> Job:
+    @taking(JobRequest)
+    def submit(self, request: JobRequest) -> Job:
         """Send a job: the command runs once for every item.
 
-        Everything that would fail later is checked before anything is written. With a `name` a submit may be repeated:
-        the same name, items and settings are the same job, and a submit that died half-way is finished.
-
-        Args:
-            command: Program and arguments; `{input}`, `{output}`, `{uri}`, `{output_uri}`, `{index}` are filled in;
-                None with a `function`.
-            items: URIs, paths or `Item`s with metadata; or the path of a list (text, JSON lines, CSV) or of a folder;
-                `-` for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; a
-                DataFrame of pandas or polars; or a `Sweep`, whose names are placeholders too. For a cloud, files of a
-                folder, and paths where the command has `{input}`, are uploaded into the job store.
-            function: `module:function` of the image (or of the shipped code), imported once and called with each item.
-                What it returns is kept (see `map`); a value that cannot be kept fails its item.
-            items_format: `text`, `jsonl` or `csv`, where the list's name does not say it.
-            items_column: The column of a CSV list or DataFrame that is the item; its other columns are metadata.
-            queue: One of the pipeline's queues; may be left out when there is only one.
-            image: One of the queue's images.
-            name: Lower-case letters, digits and dashes.
-            cpus: Of an item; None for the queue's own, like `memory_mib` (MiB) and `gpus`.
-            memory_mib: See `cpus`.
-            gpus: See `cpus`.
-            slots: Items that run side by side in one container.
-            chunk_size: Items that travel together; None to have it chosen.
-            item_seconds: Expected seconds of an item, to choose the chunk size by.
-            longest_first: What tells how long an item takes: `size` (of files and listed objects), a key of the
-                metadata that holds a number, or `job://JOB` for the time that an ended job took for it. The items are
-                then numbered from the longest to the shortest, so that no machine stays for one long item at the end.
-            attempts: Attempts of an item, 1 to 10. Reclaims do not count.
-            timeout_seconds: Limit of one attempt; None for an hour, and with `state` for seven days.
-            output: URI prefix of the outputs; None for `<store>/out/<job>`.
-            env: Variables of the program, stored in clear text.
-            code: A folder that travels with the job: `{code}` in the command, `TIDEMILL_CODE` and first on PYTHONPATH.
-                The image's own pip installs its `requirements.txt` once per machine.
-                Or a repository, such as `git+https://github.com/team/vision@main#subdirectory=training`.
-            libs: Folders that travel with it, each under its own name.
-            pip_index: Address of the package index for it; None for the image's own.
-            wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
-            state: True for items with state: each keeps a folder (`{state}`, `TIDEMILL_STATE`) that survives its
-                machine. Or settings: `snapshot_seconds` (60), `notice_signal` (`TERM`, `USR1` or `none`) and
-                `max_gib` (50).
-            inputs: Data that all items read, by name: an object, a prefix, a file or a folder. Each machine fetches it
-                once; it is `{name}` in the command and `TIDEMILL_INPUT_<NAME>`.
-            max_parallel: How many of its items may run at once; None for as many as the queue has room for.
-            max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
-            usd_per_item_hour: The price to estimate by, for an hour of an item's share of a machine; None for that of
-                the queue's machines in the price table.
-            metrics: Regular expressions by name, each with a group around a number: what they find in the lines that
-                the program prints is kept (`Job.metrics`). A group named `step` is the step of the training.
-            notify: Who is told when the job ends: a channel of the stack (`descriptor.channels`), or the https address
-                of a webhook, to which a JSON object with `text` is posted.
-            tags: Tags for the cost reports of AWS.
-            layout: "sagemaker" for programs written for SageMaker: variables such as SM_MODEL_DIR and SM_HPS.
-            force: Whether to make another job, where one of this name and these settings exists.
-            after: Ids or names of jobs that must be complete (every item has an outcome) before the first item runs.
-            after_success: The same, of jobs whose items must all have succeeded.
-            confirm: Called before more than 1 GiB or 10,000 files are uploaded; it raises to prevent that.
-            watch: Makes the context in which files are uploaded, from the meter that counts them.
-            log: Called with each remark, as a sentence.
-
-        Returns:
-            The job.
+        Its arguments are those of `tidemill.JobRequest`. Everything that would fail later is checked before anything is
+        written. With a `name` a submit may be repeated: the same name, items and settings are the same job, and a
+        submit that died half-way is finished.
 
         Raises:
             CallerError: Which argument, its value, what is allowed, what to do. Nothing was created.
@@ -242,70 +122,197 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             >>> job.spec.items_total
             3
         """
-        # Imported late: commands that look at jobs start without it.
-        from tidemill.client.git_code import Checkout, check_libs, opened
-        from tidemill.client.submit import Submission
-        from tidemill.client.sweep import fields_of
+        from tidemill.client.sending.submit import submit
 
-        place = find_place(
-            self.descriptor,
-            queue=queue,
-            image=image,
-            needs={"cpus": cpus, "memory_mib": memory_mib, "gpus": gpus},
-            slots=slots,
-            whole_cpus=self.site.whole_cpus,
-        )
-        if callable(command) or callable(function):
-            raise CallerError(
-                "A Python function is given by its name, because the machines import it: function='module:name', with "
-                "code='.' to send its folder. `pipeline.map` takes the function itself."
-            )
-        words = texts("command", command or (), "a list of words", "Split it, or give it as function=.") or None
-        if slots > 1 and self.descriptor.cloud == "gcp":
-            log("slots has no effect on GCP: a machine runs as many items side by side as fit.")
-        kept = with_origin(self.store, settings_of(state))
-        check_libs(libs, code)
-        checkout = opened(code)
-        told = told_by(self.site, notify, log)
-        submission = Submission(
-            place=place,
-            name=name,
-            items=items,
-            items_format=items_format,
-            items_column=items_column,
-            chunk_size=chunk_size,
-            item_seconds=item_seconds,
-            longest_first=longest_first,
-            code=checkout.folder if isinstance(checkout, Checkout) else checkout,
-            libs=libs,
-            webhook=notify if told and told.topic is None else None,
-            force=force,
-            confirm=confirm,
-            watch=watch,
-            fields={
-                **fields_of(items),
-                "layout": layout,
-                "metrics": mapping("metrics", metrics),
-                "notify": told,
-                "tags": checked_tags(mapping("tags", tags), self.descriptor.cloud, log),
-                "code_origin": checkout.origin if isinstance(checkout, Checkout) else None,
-                "command": words,
-                "function": function,
-                "attempts": attempts,
-                "timeout_seconds": timeout_of(timeout_seconds, kept),
-                "state": kept,
-                "output": output,
-                "max_parallel": max_parallel,
-                "inputs": {name: str(value) for name, value in mapping("inputs", inputs).items()},
-                "env": mapping("env", env),
-                "keep_values": function is not None,
-                "pip_index": pip_index,
-                "wheelhouse": wheelhouse,
-                "limit": new_limit(self.site, place, max_usd, usd_per_item_hour, log),
-                "after": resolve_after(self.site, after, after_success, name),
-            },
-        )
-        return self._act(self.site, submission, log)
+        return submit(self.site, request)
+
+    @taking(JobRequest)
+    def preview(self, request: JobRequest) -> JobPreview:
+        """The effects of a submit with these arguments: it is checked in the same way, and nothing is created or
+        written.
+
+        Example:
+            >>> pipeline.preview(["python3", "features.py", "{uri}", "{output}"], "items.txt", queue="cpu").items
+            3
+        """
+        from tidemill.client.sending.preview import preview
+
+        return preview(self.site, request)
+
+    @taking(training)
+    def train(self, request: JobRequest) -> Job:
+        """Send a job that has hyperparameters in place of items: the command runs once for every combination.
+
+        It is `submit` with other defaults: items with state, one per chunk, a week per attempt, and the variables of
+        SageMaker.
+
+        Args:
+            command: Program and arguments; `{lr}` is the hyperparameter `lr`, and `{state}` the folder for checkpoints.
+            sweep: A `Sweep`, or lists of values by name; None for a single item.
+            state: False for items without state, which begin anew when their machine goes; or settings, see `submit`.
+            timeout_seconds: Limit of one attempt; None for seven days, and without state for one.
+            options: Other arguments of `submit`, such as `queue`, `name` and `code`.
+
+        Example:
+            >>> command = ["python3", "train.py", "--lr", "{lr}", "--checkpoints", "{state}"]
+            >>> job = pipeline.train(command, {"lr": [1e-3, 3e-4]}, queue="cpu")
+            >>> job.spec.items_total
+            2
+        """
+        from tidemill.client.sending.submit import submit
+
+        return submit(self.site, request)
+
+    @taking(training)
+    def preview_training(self, request: JobRequest) -> JobPreview:
+        """The same as `preview` for `train`, whose arguments it has.
+
+        Example:
+            >>> pipeline.preview_training(["python3", "train.py", "{lr}", "{state}"], {"lr": [1, 2]}, queue="cpu").items
+            2
+        """
+        from tidemill.client.sending.preview import preview
+
+        return preview(self.site, request)
+
+    def map(
+        self,
+        function: Callable[..., Any] | str,
+        items: str | Path | Iterable[str | Path | Item] | DataFrameLike,
+        *,
+        queue: str | None = None,
+        name: str | None = None,
+        code: str | Path | None = None,
+        return_exceptions: bool = False,
+        progress: bool | None = None,
+        **settings: Any,
+    ) -> MappedValues:
+        """Call a function once for each item, and yield what it returns in the order of the items.
+
+        The job is sent at once; each value comes as soon as it and those before it are committed. The function is
+        called with the item, or with those of `uri`, `input`, `output`, `output_uri`, `index` and `meta` that its
+        parameters name. The folder of its module travels with the job; of an installed module nothing does.
+
+        A value is JSON (tuples come back as lists), bytes or a NumPy array, of at most 64 MiB. The `pathlib.Path` of a
+        file in the item's output folder comes back as its URI.
+
+        When its reader stops early (a break, Ctrl-C, a failed item), a job without a name is cancelled. A job with a
+        name goes on in a cloud, and pauses on this machine; the same call reads and continues it.
+
+        Args:
+            function: A function of a module, or `module:function`. Not of the program itself or of a notebook's cell,
+                no lambda and no function made inside another: machines import it by its name.
+            items: See `submit`, like `queue`.
+            name: See `submit`. With one, the same call (function's folder, items and settings) is the same job.
+            code: The folder that travels with the job, in place of the function's own.
+            return_exceptions: Yield the failure of an item in place of its value; otherwise the first one is raised.
+            progress: Show how the job goes; by default in a notebook and on a terminal.
+            settings: Others of `submit`, such as `memory_mib`, `attempts` or `max_usd`.
+
+        Raises:
+            CallerError: As `submit`, or a function that machines cannot import.
+            ItemFailedError: An item failed; its cause is the traceback on the machine.
+            JobEndedError: The job was cancelled, or its rest is lost.
+
+        Example:
+            >>> values = pipeline.map(os.path.basename, ["a/1.jpg", "a/2.jpg"], queue="cpu")
+            >>> values.job.spec.function
+            'posixpath:basename'
+        """
+        from tidemill.client.sending.mapping import call_for_each
+
+        more = settings | {"queue": queue, "name": name, "code": code}
+        return call_for_each(self.site, function, items, more, return_exceptions=return_exceptions, progress=progress)
+
+    def estimate(
+        self,
+        items: Items | None = None,
+        *,
+        items_format: str | None = None,
+        items_column: str | None = None,
+        item_seconds: float | None = None,
+        like: str | None = None,
+        queue: str | None = None,
+        cpus: float | None = None,
+        memory_mib: int | None = None,
+        gpus: int | None = None,
+        slots: int | None = None,
+    ) -> JobEstimate:
+        """Estimate a job: core hours, wall time at the queue's capacity, USD on Spot and On-Demand.
+
+        Prices are those of the table in this package, of the date that it says. Nothing is written.
+
+        Args:
+            items: How many, or the items as `submit` takes them; None for as many as `like` has.
+            items_format: See `JobRequest`, like `items_column`, `cpus`, `memory_mib` and `gpus`.
+            item_seconds: How long an item takes in its slot; None to learn it from `like`.
+            like: Id or name of a job whose items took as long, on the same queue and size unless stated here.
+            queue: One of the pipeline's queues; may be left out when there is only one.
+            slots: AWS: items that run side by side in one container.
+
+        Raises:
+            CallerError: Which argument, its value, what is allowed, what to do.
+
+        Example:
+            >>> pipeline.estimate(250_000, item_seconds=7.2 * 60, queue="cpu").core_hours
+            30000.0
+        """
+        from tidemill.client.estimate.estimate import estimate
+
+        options = {"items_format": items_format, "items_column": items_column, "item_seconds": item_seconds}
+        needs = {"queue": queue, "cpus": cpus, "memory_mib": memory_mib, "gpus": gpus, "slots": slots or None}
+        return estimate(self.site, items, like, **options, **needs)
+
+    def advise(
+        self,
+        *,
+        cpus: int = 0,
+        memory_mib: int = 0,
+        gpus: int = 0,
+        gpu_memory_gb: float = 0.0,
+        arch: Literal["x86_64", "arm64"] | None = None,
+        families: Sequence[str] = (),
+        regions: Sequence[str] = (),
+        queue: str | None = None,
+        like: str | None = None,
+        hours: float = 1.0,
+        one_zone: bool = False,
+        limit: int = 20,
+        live: bool | None = None,
+    ) -> ShapeAdvice:
+        """Machines for a piece of work, the cheapest for the work first, each figure with its date and source.
+
+        Nothing is started. docs/advice.md says what the figures rest on.
+
+        Args:
+            cpus: vCPUs of all machines together, like `memory_mib` and `gpus`.
+            memory_mib: Memory as the cloud states it.
+            gpus: NVIDIA GPUs, exactly as many.
+            gpu_memory_gb: Memory of each GPU at least, in GB of 10⁹ bytes.
+            arch: Processors; None for any.
+            families: Only these families of machines, such as `g5`; empty for all.
+            regions: Regions of one or both clouds; empty for the pipeline's.
+            queue: One of the pipeline's queues: its own machines, in place of all those above.
+            like: Id or name of a job: the speed of machines is what jobs of its name have shown.
+            hours: How long the work takes.
+            one_zone: Compare zones: all machines are in one.
+            limit: How many shapes.
+            live: Ask the clouds of all regions (True), none (False), or the pipeline's (None).
+
+        Raises:
+            CallerError: Which argument, its value, what is allowed, what to do.
+
+        Example:
+            >>> advice = pipeline.advise(gpus=4, gpu_memory_gb=24, families=["g5"], live=False)
+            >>> advice.shapes[0].count, advice.shapes[0].market
+            (4, 'spot')
+        """
+        from tidemill.advice.shapes import Need
+        from tidemill.client.estimate.advise import AdviceRequest, advise
+
+        need = Need(cpus, memory_mib, gpus, gpu_memory_gb, arch, tuple(families))
+        wanted = AdviceRequest(need, tuple(regions), queue, like, hours, one_zone=one_zone, limit=limit, live=live)
+        return advise(wanted, self.site)
 
     def job(self, job: str) -> Job:
         """A job by its id, or the newest of a name.
@@ -317,7 +324,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             >>> pipeline.job("tiles").id
             'tiles-...'
         """
-        return Job.find(self.site, job)
+        return find_job(self.site, job)
 
     def jobs(self, limit: int = 20) -> list[JobRow]:
         """The newest jobs of the store, the newest first, from the store alone.
@@ -326,9 +333,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             >>> [row.job for row in pipeline.jobs()]
             ['tiles-...']
         """
-        newest = list(islice(newest_specs(self.store), limit))
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            return list(pool.map(lambda spec: job_row(Ledger(self.store, spec.job), spec), newest))
+        return job_rows(self.store, islice(newest_specs(self.store), limit))
 
     def queues(self) -> list[QueueInfo]:
         """Every queue with its state, in the order of their names.

@@ -6,17 +6,17 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from tidemill import layout
-from tidemill.backends import Backend
-from tidemill.backends.clouds import open_backend
-from tidemill.backends.findings import UP, access_command
-from tidemill.descriptor import SCHEMA_VERSION, Descriptor
+from tidemill import clouds, layout, services
+from tidemill.clouds.account import Account
+from tidemill.clouds.findings import UP, Checks, access_command
+from tidemill.descriptor import SCHEMA_VERSION, Descriptor, Queue
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.services import Service
+from tidemill.services.backend import Backend, QueueState
 from tidemill.store import Store, Stores
 from tidemill.store.errors import NO_LOGIN, OTHER_REGION
 from tidemill.version import __version__
@@ -38,14 +38,34 @@ class Site:
     descriptor: Descriptor
     store: Store
     given: Backend | None = field(default=None, repr=False)
+    _backends: dict[str, Backend] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @cached_property
-    def backend(self) -> Backend:
-        return self.given or open_backend(self.descriptor, self.store)
+    def backend(self, queue: str) -> Backend:
+        """How a queue's chunks reach machines, opened when it is first needed."""
+        if self.given:
+            return self.given
+        service = self.service(queue)
+        if service.name not in self._backends:
+            account = next((each.account for each in self._backends.values()), None)
+            self._backends[service.name] = open_backend(service, self.descriptor, self.store, account)
+        return self._backends[service.name]
+
+    @property
+    def account(self) -> Account:
+        """The caller's account in the cloud."""
+        return self.backend(min(self.descriptor.queues, default="")).account
+
+    def queue_states(self) -> dict[str, QueueState]:
+        """The state of each queue by its name."""
+        of_service: dict[str, dict[str, Queue]] = {}
+        for name, queue in self.descriptor.queues.items():
+            of_service.setdefault(self.service(name).name, {})[name] = queue
+        states = (self.backend(min(queues)).queue_states(queues) for queues in of_service.values())
+        return {name: state for some in states for name, state in some.items()}
 
     @property
     def local(self) -> bool:
-        """Whether jobs run on this machine, and only while `tidemill run` does."""
+        """True if jobs run on this machine, and only while `tidemill run` does."""
         return self.descriptor.cloud == "local"
 
     def stores(self) -> Stores:
@@ -58,20 +78,46 @@ class Site:
         if not self.local:
             return None
         # Imported late: it needs fcntl, which Windows does not have.
-        from tidemill.backends.local import run_command
+        from tidemill.services.local.backend import run_command
 
         return run_command(self.store.uri, job)
 
     @property
     def has_packages(self) -> bool:
-        """Whether programs run where the caller's own packages are, so that none is installed for them."""
+        """True if programs run where the caller's own packages are, so that none is installed for them."""
         return self.given is not None and self.given.has_packages
 
+    def service(self, queue: str) -> Service:
+        """The record of a queue's service; of one that the stack has no more, that of its cloud. Known without the
+        cloud's SDK, so that a mistake is reported before a login is needed."""
+        return services.of_queue(self.descriptor.cloud, self.descriptor.queues.get(queue))
+
     @property
-    def whole_cpus(self) -> bool:
-        """Whether items need whole CPUs. Known without the cloud's SDK, so that a mistake is reported before a login
-        is needed."""
-        return self.given.whole_cpus if self.given else self.descriptor.cloud == "aws"
+    def reconciled(self) -> bool:
+        """True if a reconciler keeps the fleet of one of the queues."""
+        return any(self.service(queue).reconciled for queue in self.descriptor.queues)
+
+
+def open_backend(service: Service, descriptor: Descriptor, store: Store, account: Account | None) -> Backend:
+    """The backend of a service in a pipeline.
+
+    Args:
+        account: The caller's, where it is open already.
+    """
+    cloud = clouds.find(descriptor.cloud)
+    assert cloud
+    account = account or cloud.part("account").open_account(descriptor)
+    return service.part("backend").open_backend(descriptor, store, account)
+
+
+def open_checks(uri: str, descriptor: Descriptor | None = None) -> Checks | None:
+    """Checks of a pipeline's cloud; None where no login is needed.
+
+    Raises:
+        CallerError: The cloud's SDK is missing, or AWS_PROFILE names no profile.
+    """
+    cloud = clouds.of_uri(uri)
+    return services.of_cloud(cloud.name).part("checks").open_checks(descriptor) if cloud and cloud.login else None
 
 
 def read_site(uri: str) -> Site:
@@ -152,7 +198,7 @@ def parse_descriptor(data: bytes, uri: str) -> Descriptor:
             command="pip install --upgrade tidemill",
         )
     try:
-        return Descriptor.model_validate(values)
+        descriptor = Descriptor.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -163,6 +209,17 @@ def parse_descriptor(data: bytes, uri: str) -> Descriptor:
             command=UP,
             owner=True,
         ) from None
+    for name, queue in descriptor.queues.items():
+        try:
+            services.of_queue(descriptor.cloud, queue)
+        except LookupError:
+            raise CallerError.about(
+                f"queues.{name}.service",
+                queue.service,
+                "a service of this version or of an installed package",
+                f"Install the package that has it, where {uri} is used.",
+            ) from None
+    return descriptor
 
 
 def denial(error: StoreDeniedError) -> str:
@@ -180,7 +237,7 @@ _BAD_LOGIN = re.compile(r"InvalidAccessKeyId|Expired|InvalidClientTokenId|Invali
 
 
 def login_advice(error: StoreDeniedError) -> str:
-    """What somebody whom a store refused can do about it."""
+    """Advice for a caller whom a store refused."""
     if error.code == NO_LOGIN:
         return error.fix or "Log in, e.g. `aws sso login`."
     if _BAD_LOGIN.match(error.code):
@@ -191,7 +248,7 @@ def login_advice(error: StoreDeniedError) -> str:
 def _open(uri: str, region: str | None = None) -> Store:
     if not uri.startswith("s3://"):
         return Store.open(uri, user_login=True)
-    from tidemill.backends.aws.session import default_session, translated
+    from tidemill.clouds.aws.session import default_session, translated
 
     region = region or default_session().region_name
     with translated("login"):

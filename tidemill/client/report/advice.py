@@ -1,4 +1,4 @@
-"""What to do differently the next time: pure rules, each with its figures and the flag to type.
+"""Advice for the next time: pure rules, each with its figures and the flag to type.
 
 No rule asks for less than the largest item has used, and none speaks of less than 30 items.
 """
@@ -9,16 +9,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidemill import capacity, machines, prices
-from tidemill.client.chunks import CHUNK_SECONDS
+from tidemill import capacity, machines, prices, services
+from tidemill.client.plan.chunks import CHUNK_SECONDS
 from tidemill.client.report.model import Advice, Distribution, SlotUse
 from tidemill.descriptor import Machine, Queue, Resources
 from tidemill.figures import duration
 from tidemill.machines import MachineType
+from tidemill.services import Service
 
 ENOUGH = 30
 SPARE = 1.2
-"""What is asked for is this much larger than the largest that was seen."""
+"""Factor by which the advised size exceeds the largest one seen."""
 MEMORY_STEP = 256
 WASTED = 0.6
 """Less used than this part of what was asked for is worth a word."""
@@ -35,11 +36,11 @@ _KILLED = ("memory", "poison", "signal")
 
 @dataclass(frozen=True)
 class Experience:
-    """What rules look at.
+    """Facts that rules look at.
 
     Attributes:
         machines: The machine types that ran the job, as the descriptor has them, with hours of their slots.
-        whole_cpus: Whether items can ask for whole CPUs only.
+        whole_cpus: Items can ask for whole CPUs only.
         chunk_hours: Hours that all chunks took together.
     """
 
@@ -60,23 +61,27 @@ class Experience:
     chunk_hours: float = 0.0
     slot_use: SlotUse | None = None
     usd: float | None = None
-    """What the job has cost; None where nothing is paid."""
+    """Cost of the job; None where nothing is paid."""
     queue: Queue | None = None
     """The job's; None where the pipeline no longer has it, and on a machine of one's own."""
     region: str = ""
 
+    @property
+    def service(self) -> Service:
+        return services.of_queue(self.cloud, self.queue)
+
     def fit(self, machine: Machine, **changes: float) -> int:
         """Items side by side on a machine, if they ask for something else."""
-        return capacity.slots(self.cloud, machine, self.asked.model_copy(update=changes), self.container)
+        return capacity.slots(self.service, machine, self.asked.model_copy(update=changes), self.container)
 
     def gain(self, **changes: float) -> str | None:
-        """What the job would save if its items asked for something else, in words; None where that is little."""
-        hours = sum(each for _, each in self.machines)
+        """Describe the saving if the job's items asked for something else; None where it is little."""
+        hours = sum(slot_hours for _, slot_hours in self.machines)
         saved, most, words = 0.0, 0.0, ""
-        for machine, each in self.machines:
+        for machine, slot_hours in self.machines:
             before, after = self.fit(machine), self.fit(machine, **changes)
             if after > before > 0:
-                part = each * (1 - before / after) / hours
+                part = slot_hours * (1 - before / after) / hours
                 saved += part
                 if part > most:
                     most, words = part, f"{after} items run side by side on a {machine.type} instead of {before}"
@@ -87,7 +92,7 @@ class Experience:
 
 
 def advise(seen: Experience) -> list[Advice]:
-    """What is worth changing, most important first."""
+    """Changes that are worth it, most important first."""
     if seen.executions < ENOUGH:
         return []
     return [*_memory(seen), *_cpus(seen), *_chunks(seen), *_staging(seen)]
@@ -139,7 +144,7 @@ def _smallest(seen: Experience, queue: Queue, mib: int) -> MachineType | None:
         for machine in machines.table(seen.cloud).types
         if machine.architecture == queue.architecture
         and bool(machine.gpus) == bool(seen.asked.gpus)
-        and capacity.slots(seen.cloud, machine, seen.asked.model_copy(update={"memory_mib": mib}), seen.container)
+        and capacity.slots(seen.service, machine, seen.asked.model_copy(update={"memory_mib": mib}), seen.container)
     ]
     priced = [each for each in able if prices.machine(seen.cloud, seen.region, each.type, gpus=each.gpus)]
     return min(priced or able, key=lambda each: (each.memory_mib, each.cpus, each.type), default=None)

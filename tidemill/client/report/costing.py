@@ -1,4 +1,4 @@
-"""What a job has cost by the price table: its slots' share of each machine, for as long as they were held."""
+"""Cost of a job by the price table: its slots' share of each machine, for as long as they were held."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidemill import capacity, prices
-from tidemill.client.report.model import Cost, CostLine, Reclaimed
+from tidemill import capacity, prices, services
+from tidemill.client.report.model import Cost, CostLine, ReclaimLoss
 from tidemill.client.report.totals import PlaceKey, PlaceTotal
 from tidemill.descriptor import Descriptor, Machine
 from tidemill.job import JobSpec
@@ -26,7 +26,7 @@ def cost_of(
     descriptor: Descriptor,
     spec: JobSpec,
     places: Mapping[PlaceKey, PlaceTotal],
-    reclaimed: Sequence[Reclaimed],
+    reclaimed: Sequence[ReclaimLoss],
     emulated: bool,
 ) -> Cost | None:
     """The cost of what was measured; None where nothing is paid for, or nothing was measured."""
@@ -35,16 +35,15 @@ def cost_of(
     for (kind, _, market), total in places.items():
         hours[kind, market].held += total.held / 3600
     for each in reclaimed:
-        if each.held_hours is not None:
-            hours[each.type, each.market].held += each.held_hours
-            hours[each.type, each.market].lost += each.lost_hours or 0.0
+        hours[each.type, each.market].held += each.held_hours
+        hours[each.type, each.market].lost += each.lost_hours
     if descriptor.cloud == "local" or queue is None or not any(each.held for each in hours.values()):
         return None
     lines: list[CostLine] = []
     used: list[prices.MachinePrice | prices.ServicePrice | None] = []
     unpriced = 0.0
     for (kind, market), each in hours.items():
-        machine = next((known for known in queue.machines if known.type == kind), None)
+        machine = next((one for one in queue.machines if one.type == kind), None)
         line = machine and market and _line(descriptor, spec, machine, market, each)
         if not line:
             unpriced += each.held
@@ -53,11 +52,11 @@ def cost_of(
         used.append(prices.machine(descriptor.cloud, descriptor.region, line.type, gpus=machine.gpus if machine else 0))
         used.append(prices.service(descriptor.cloud, descriptor.region, "disk_gib_month"))
     origin = prices.origin(used)
-    known = [line.on_demand for line in lines if line.on_demand is not None]
+    usd = [line.on_demand for line in lines if line.on_demand is not None]
     return Cost(
         low=round(sum(line.low for line in lines), 4),
         high=round(sum(line.high for line in lines), 4),
-        on_demand=round(sum(known), 4) if len(known) == len(lines) and lines else None,
+        on_demand=round(sum(usd), 4) if len(usd) == len(lines) and lines else None,
         unpriced_hours=round(unpriced, 4),
         as_of=origin.as_of.isoformat() if origin else None,
         sources=list(origin.sources) if origin else [],
@@ -72,7 +71,7 @@ def _line(descriptor: Descriptor, spec: JobSpec, machine: Machine, market: str, 
     price = prices.machine(cloud, region, machine.type, gpus=machine.gpus)
     usd = capacity.machine_usd(price, market, descriptor.queues[spec.queue].most_percent)
     fixed = capacity.machine_usd(price, "on_demand")
-    slots = capacity.slots(cloud, machine, spec.resources, spec.slots)
+    slots = capacity.slots(services.of_queue(cloud, descriptor.queues[spec.queue]), machine, spec.resources, spec.slots)
     if usd is None or not slots:
         return None
     disk = prices.service(cloud, region, "disk_gib_month")

@@ -19,8 +19,8 @@ class Markup(str):
 def panel(title: str, caption: str, *parts: str, wide: bool = False) -> str:
     """A panel with a heading and a sentence on what it shows; the parts are markup already."""
     kind = ' class="wide"' if wide else ""
-    said = f'<p class="soft">{escaped(caption)}</p>' if caption else ""
-    return f"<section{kind}><h2>{escaped(title)}</h2>{said}{''.join(parts)}</section>"
+    paragraph = f'<p class="soft">{escaped(caption)}</p>' if caption else ""
+    return f"<section{kind}><h2>{escaped(title)}</h2>{paragraph}{''.join(parts)}</section>"
 
 
 def figure(picture: str, key: str, data: str) -> str:

@@ -1,4 +1,4 @@
-"""What a report says of a job: `tidemill report --json`, and what the page draws."""
+"""The report of a job: the document of `tidemill report --json`, and the data of its page."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ class FailedGroup:
 
 
 @dataclass(frozen=True)
-class Failing:
-    """What failed.
+class FailureSummary:
+    """A job's failures.
 
     Attributes:
         groups: Largest first.
@@ -123,7 +123,7 @@ class Failing:
 
 @dataclass(frozen=True)
 class SlotUse:
-    """What held slots did, in hours. `other` is the start of programs, earlier attempts, and waits between items."""
+    """Use of the held slots, in hours. `other` is the start of programs, earlier attempts, and waits between items."""
 
     held: float
     work: float
@@ -134,7 +134,7 @@ class SlotUse:
 
 @dataclass(frozen=True)
 class CostLine:
-    """What one kind of machine cost: its slots' share of it while they were held, in USD. `on_demand` leaves out the
+    """Cost of one kind of machine: its slots' share of it while they were held, in USD. `on_demand` leaves out the
     hours that reclaims lost."""
 
     type: str
@@ -146,9 +146,8 @@ class CostLine:
 
 
 @dataclass(frozen=True)
-class Reclaimed:
-    """Attempts on chunks that reclaims ended, on machines of one type and market. Null is unknown, as an older worker
-    leaves it.
+class ReclaimLoss:
+    """Attempts on chunks that reclaims ended, on machines of one type and market; null is unknown.
 
     Attributes:
         reclaims: How many attempts.
@@ -160,13 +159,13 @@ class Reclaimed:
     type: str | None
     market: str | None
     reclaims: int
-    held_hours: float | None
-    lost_hours: float | None
+    held_hours: float
+    lost_hours: float
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a job has cost by the price table, in USD.
+    """Cost of a job by the price table, in USD.
 
     Attributes:
         low: At the lowest prices that were seen of each machine.
@@ -175,7 +174,7 @@ class Cost:
         unpriced_hours: Slot-hours on machines that are unknown or without a price; they are not in the sums.
         as_of: Date of the oldest price.
         sources: Where the prices are from.
-        emulated: Whether no cloud was paid.
+        emulated: No cloud was paid.
         lines: By kind of machine.
     """
 
@@ -190,8 +189,8 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Estimated:
-    """What `submit` expected of the job, where it knew how long an item takes."""
+class ReportedExpectation:
+    """Expectations of `submit`, where it knew how long an item takes."""
 
     item_seconds: float
     usd_low: float | None
@@ -229,7 +228,6 @@ class JobReport:
         tries: Items that succeeded or failed at their first, second and a later attempt.
         reasons: Failed executions by their reason.
         records: Records that were read.
-        without_digest: Those of an older worker, which were read whole and name no machine.
         note: The most urgent remark of `tidemill status`.
         headline: The first cause that `tidemill explain` gives; None of a job that has ended.
     """
@@ -258,7 +256,6 @@ class JobReport:
     reclaims: int
     executions: int
     records: int
-    without_digest: int
     command: list[str]
     versions: list[str]
     asked_cpus: float
@@ -277,9 +274,9 @@ class JobReport:
     reasons: dict[str, int]
     places: list[Place]
     slowest: list[SlowItem]
-    failing: Failing
+    failing: FailureSummary
     slot_use: SlotUse | None
-    reclaimed: list[Reclaimed]
+    reclaimed: list[ReclaimLoss]
     cost: Cost | None
-    estimated: Estimated | None
+    estimated: ReportedExpectation | None
     advice: list[Advice] = field(default_factory=list)

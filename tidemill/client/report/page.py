@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tidemill import clouds
 from tidemill.client.report.html import number, percent, seconds, tiles, usd
 from tidemill.client.report.model import JobReport
 from tidemill.client.report.panels import panels
@@ -15,7 +16,6 @@ from tidemill.figures import counted
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Even a mistake in the escaping runs nothing and loads nothing."""
 LEFT_OUT = "(left out)"
-CLOUDS = {"aws": "AWS", "gcp": "Google Cloud"}
 
 
 def redacted(report: JobReport) -> JobReport:
@@ -57,17 +57,18 @@ def _moment(text: str) -> str:
 
 
 def _remarks(report: JobReport) -> Iterator[str]:
-    said: list[str] = []
+    rows: list[str] = []
     if report.ended_at is None and report.remaining:
         done = percent(report.items - report.remaining, report.items)
-        said.append(f"The job has not ended: this is as of {_moment(report.as_of)} UTC, with {done} of its items done.")
+        rows.append(f"The job has not ended: this is as of {_moment(report.as_of)} UTC, with {done} of its items done.")
     if report.emulated:
-        cloud = CLOUDS.get(report.cloud, report.cloud)
-        said.append(f"localcloud ran this job on one machine and imitated {cloud}. Nothing was paid.")
+        record = clouds.find(report.cloud)
+        cloud = record.title if record else report.cloud
+        rows.append(f"localcloud ran this job on one machine and imitated {cloud}. Nothing was paid.")
     elif report.cloud == "local":
-        said.append("This job ran on one machine, without a cloud and without cost.")
-    said += [text for text in (report.headline, report.note) if text]
-    yield from (f'<p class="remark">{escaped(text)}</p>' for text in said)
+        rows.append("This job ran on one machine, without a cloud and without cost.")
+    rows += [text for text in (report.headline, report.note) if text]
+    yield from (f'<p class="remark">{escaped(text)}</p>' for text in rows)
 
 
 def _facts(report: JobReport) -> dict[str, tuple[str, str]]:

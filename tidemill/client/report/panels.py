@@ -177,16 +177,16 @@ def _measures(report: JobReport) -> Iterator[str]:
     )
 
 
-def _measure(title: str, caption: str, found: Distribution | None, words: Callable[[float], str]) -> Iterator[str]:
-    if found is None:
+def _measure(title: str, caption: str, values: Distribution | None, words: Callable[[float], str]) -> Iterator[str]:
+    if values is None:
         return
-    said = f"p50 {words(found.p50)}, p90 {words(found.p90)}, p99 {words(found.p99)}, max {words(found.max)}"
-    mark = None if found.asked is None else (found.asked, f"asked {words(found.asked)}")
-    picture = f"{counted(found.items, 'item')}: {said}"
-    drawn = histogram(title, picture, found.bars, words, mark, binary=words is mebibytes)
-    rows = [(f"{words(low)} to {words(high)}", items) for low, high, items in found.bars if items]
+    summary = f"p50 {words(values.p50)}, p90 {words(values.p90)}, p99 {words(values.p99)}, max {words(values.max)}"
+    mark = None if values.asked is None else (values.asked, f"asked {words(values.asked)}")
+    picture = f"{counted(values.items, 'item')}: {summary}"
+    drawn = histogram(title, picture, values.bars, words, mark, binary=words is mebibytes)
+    rows = [(f"{words(low)} to {words(high)}", items) for low, high, items in values.bars if items]
     yield panel(
-        title, f"{caption} {said}, mean {words(found.mean)}.", figure(drawn, "", table(("From, to", "Count"), rows))
+        title, f"{caption} {summary}, mean {words(values.mean)}.", figure(drawn, "", table(("From, to", "Count"), rows))
     )
 
 
@@ -305,15 +305,10 @@ def _slowest(report: JobReport) -> str:
 
 
 def _about(report: JobReport) -> str:
-    old = (
-        f" {counted(report.without_digest, 'record')} of an older worker name no machine and no times of slots."
-        if report.without_digest
-        else ""
-    )
     read = f"{counted(report.records, 'record')} with {counted(report.executions, 'execution')} of items"
     caption = (
         f"Counts are exact. Quantiles are within 2 %. Times, resources and machines come from {read}; attempts that a "
-        f"reclaim ended are not in them.{old}"
+        f"reclaim ended are not in them."
     )
     gpus = f", {counted(report.asked_gpus, 'GPU')}" if report.asked_gpus else ""
     rows = [

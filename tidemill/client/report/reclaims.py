@@ -1,4 +1,4 @@
-"""What reclaims cost a job: the markers of the attempts that they ended, which say where those ran and for how long."""
+"""Cost of reclaims: reads the markers of the attempts that they ended, with the machine and time of each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pydantic_core import from_json
 
 from tidemill import layout
-from tidemill.client.report.model import Reclaimed
-from tidemill.client.report.reading import evenly
+from tidemill.client.report.model import ReclaimLoss
+from tidemill.client.report.records import evenly
 from tidemill.errors import decoding
 from tidemill.ledger import Listing
 from tidemill.store import Entry, Store, read_heads
@@ -33,26 +33,23 @@ def drained_of(store: Store, job: str, listing: Listing) -> list[Entry]:
     return [entry for folder in folders for entry in store.entries(folder)] if listing.counts.reclaims else []
 
 
-def read_reclaims(store: Store, drained: Sequence[Entry], most: int | None = None) -> list[Reclaimed]:
+def read_reclaims(store: Store, drained: Sequence[Entry], most: int | None = None) -> list[ReclaimLoss]:
     """Reclaims by type and market of the machine, most frequent first. `most` is how many markers are read."""
-    told = [entry.name for entry in drained if entry.size]
-    names, step = evenly(told, most or MOST_READ)
+    names, step = evenly([entry.name for entry in drained], most or MOST_READ)
     sums: defaultdict[tuple[str | None, str | None], _Sum] = defaultdict(_Sum)
 
     def take(position: int, data: bytes) -> None:
         with decoding(store.uri_of(names[position])):
-            said = from_json(data)
-            machine = said["machine"]
+            fields = from_json(data)
+            machine = fields["machine"]
             one = sums[machine["type"], machine["market"]]
-            one.reclaims, one.held, one.lost = one.reclaims + 1, one.held + said["held"], one.lost + said["lost"]
+            one.reclaims, one.held, one.lost = one.reclaims + 1, one.held + fields["held"], one.lost + fields["lost"]
 
     read_heads(store, names, _LONGEST, take)
-    found = [
-        Reclaimed(
+    losses = [
+        ReclaimLoss(
             kind, market, round(one.reclaims * step), *(round(each * step / 3600, 4) for each in (one.held, one.lost))
         )
         for (kind, market), one in sums.items()
     ]
-    if silent := len(drained) - len(told):
-        found.append(Reclaimed(None, None, silent, None, None))
-    return sorted(found, key=lambda each: -each.reclaims)
+    return sorted(losses, key=lambda each: -each.reclaims)

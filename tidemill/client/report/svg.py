@@ -38,7 +38,7 @@ class Tick:
 
 
 def short(value: float) -> str:
-    """`900`, `20k`, `1.5M`: a label that fits beside an axis."""
+    """`900`, `20k`, `1.5M`: a label that fits next to an axis."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * size or (value >= size and unit != "k"):
             return f"{value / size:.3g}{unit}"
@@ -75,12 +75,12 @@ def log_ticks(low: float, high: float, words: Callable[[float], str], binary: bo
         choices = [[2.0**n for n in range(-10, 60, skip)] for skip in (1, 2, 3, 5)]
     # Less than a decade may hold hardly one of these.
     choices.insert(0, [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)])
-    found: list[float] = []
+    positions: list[float] = []
     for values in choices if high / low < 3 else choices[1:]:
-        found = [value for value in values if low <= value <= high]
-        if 2 <= len(found) <= 6:
+        positions = [value for value in values if low <= value <= high]
+        if 2 <= len(positions) <= 6:
             break
-    return [Tick(math.log(value / low) / span, words(value)) for value in found]
+    return [Tick(math.log(value / low) / span, words(value)) for value in positions]
 
 
 class Picture:
@@ -136,11 +136,11 @@ class Picture:
         points = "".join(f"L{self.x((n + 1) / len(heights)):.1f} {self.y(each):.1f}" for n, each in enumerate(heights))
         self._parts.append(f'<path class="{kind}" d="M{self.x(0):.1f} {self.y(0):.1f}{points}"/>')
 
-    def bar(self, left: float, right: float, height: float, kind: str, said: str) -> None:
+    def bar(self, left: float, right: float, height: float, kind: str, text: str) -> None:
         """A bar that stands on the axis, and what a pointer shows of it."""
         x, y, wide = self.x(left), self.y(height), max(0.6, self.x(right) - self.x(left) - 0.8)
         shape = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{self.y(0) - y:.1f}"'
-        self._parts.append(f'<rect class="{kind}" {shape}><title>{escaped(said)}</title></rect>')
+        self._parts.append(f'<rect class="{kind}" {shape}><title>{escaped(text)}</title></rect>')
 
     def mark(self, at: float, label: str) -> None:
         """A vertical line with a label: what was asked for."""
@@ -205,9 +205,9 @@ def histogram(
     picture.axes(log_ticks(low, high, words, binary), up)
     for begin, end, items in bars:
         if items:
-            said = f"{words(begin)} to {words(end)}: {items:,}"
+            text = f"{words(begin)} to {words(end)}: {items:,}"
             at = [math.log(max(value, low) / low) / span for value in (begin, end)]
-            picture.bar(at[0], at[1], room * items / most, "s0", said)
+            picture.bar(at[0], at[1], room * items / most, "s0", text)
     if mark and mark[0] > 0:
         picture.mark(math.log(mark[0] / low) / span, mark[1])
     return picture.drawn()
@@ -219,9 +219,9 @@ def shares(title: str, description: str, parts: Mapping[str, float]) -> str:
     drawn: list[str] = []
     for number, (name, value) in enumerate(parts.items()):
         wide = WIDTH * value / total
-        said = f"{escaped(name)}: {100 * value / total:.1f} %"
+        text = f"{escaped(name)}: {100 * value / total:.1f} %"
         shape = f'class="s{number % SERIES}" x="{at:.1f}" y="0" width="{wide:.1f}" height="26"'
-        drawn.append(f"<rect {shape}><title>{said}</title></rect>")
+        drawn.append(f"<rect {shape}><title>{text}</title></rect>")
         at += wide
     names = f"<title>{escaped(title)}</title><desc>{escaped(description)}</desc>"
     return f'<svg viewBox="0 0 {WIDTH:g} 26" role="img" aria-label="{escaped(title)}">{names}{"".join(drawn)}</svg>'

@@ -88,7 +88,7 @@ class Steps:
 
 @dataclass
 class PlaceTotal:
-    """What ran on machines of one kind."""
+    """Totals of machines of one kind."""
 
     chunks: int = 0
     items: int = 0
@@ -106,7 +106,7 @@ class Totals:
         self.measures = {name: Measure() for name in MEASURES}
         self.chunks = Measure()
         """How long chunks took from their lease to their record."""
-        self.executions = self.records = self.without_digest = 0
+        self.executions = self.records = 0
         self.held = self.fetch = self.upload = self.measured_work = 0.0
         self.tries = [0, 0, 0]
         self.reasons: Counter[str] = Counter()
@@ -134,18 +134,17 @@ class Totals:
         self.tries = [one + other for one, other in zip(self.tries, digest["tries"], strict=True)]
         self.reasons.update(digest["reasons"])
         self.versions[str(head.get("worker", "")).rpartition("tidemill/")[2][:40]] += 1
-        machine = digest.get("machine") or {}
-        key: PlaceKey = (machine.get("type"), machine.get("zone"), machine.get("market"))
+        machine = digest["machine"]
+        key: PlaceKey = (machine["type"], machine["zone"], machine["market"])
         if key not in self.places and len(self.places) >= MOST_PLACES:
             key = (None, None, None)
         for number, (index, seconds, attempts) in enumerate(digest["slow"]):
             self._slow((seconds, 8 * self.records + number, SlowItem(index, seconds, attempts, key[0], key[1])))
         place = self.places[key]
         place.chunks, place.items, place.failed = place.chunks + 1, place.items + items, place.failed + failed
-        if "held" in digest:
-            self._ran(digest, key, machine.get("id"), ended, items - failed)
+        self._ran(digest, key, machine["id"], ended)
 
-    def _ran(self, digest: Mapping[str, Any], key: PlaceKey, machine: str | None, ended: float, succeeded: int) -> None:
+    def _ran(self, digest: Mapping[str, Any], key: PlaceKey, machine: str | None, ended: float) -> None:
         began = min(datetime.fromisoformat(digest["started_at"]).timestamp(), ended)
         self.chunks.add({"h": Sketch([ended - began]).packed(), "sum": ended - began, "max": ended - began})
         held = digest["held"]
@@ -154,18 +153,17 @@ class Totals:
             self.fetch + digest["fetch"],
             self.upload + digest["upload"],
         )
-        # Workers of an older version do not tell their own items from an earlier attempt's.
-        self.measured_work += digest.get("worked", digest.get("wall", {"sum": 0.0})["sum"])
+        self.measured_work += digest["worked"]
         self.places[key].held += held
-        self.places[key].succeeded += digest.get("succeeded", succeeded)
+        self.places[key].succeeded += digest["succeeded"]
         self.steps.spread(self.busy[place_words(key)], began, ended, held)
         if machine is None:
             return
-        known = self.machines.get(machine)
-        if known is None and len(self.machines) >= MOST_MACHINES:
+        span = self.machines.get(machine)
+        if span is None and len(self.machines) >= MOST_MACHINES:
             self.many_machines = True
             return
-        first, last = (min(known[0], began), max(known[1], ended)) if known else (began, ended)
+        first, last = (min(span[0], began), max(span[1], ended)) if span else (began, ended)
         self.machines[machine] = (first, last, key)
 
     def _slow(self, item: tuple[float, int, SlowItem]) -> None:

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tidemill.client.upload.files import LocalFile
+from tidemill.client.items.local_files import LocalFile
 from tidemill.folders import cache_folder
 
 KEPT_DAYS = 180
@@ -52,11 +52,11 @@ class Hashes:
             return None
         try:
             query = "SELECT sha256 FROM files WHERE path = ? AND size = ? AND mtime = ? AND inode = ? AND ctime = ?"
-            found = self._db.execute(query, _key(file)).fetchone()
+            row = self._db.execute(query, _key(file)).fetchone()
         except sqlite3.Error:
             self._give_up()
             return None
-        return found[0].hex() if found else None
+        return row[0].hex() if row else None
 
     def note(self, file: LocalFile, sha256: str) -> None:
         """Remember the SHA-256 of a file that was just read."""

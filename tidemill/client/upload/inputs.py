@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tidemill import layout
 from tidemill.chain import SCHEME
-from tidemill.client.fetched import SHOWN
+from tidemill.client.items.fetch_rules import SHOWN
+from tidemill.client.items.local_files import LocalFile, look, path_of
 from tidemill.client.site import Site
-from tidemill.client.upload.files import LocalFile, look, path_of
 from tidemill.client.upload.session import UploadSession
 from tidemill.errors import CallerError, StoreError
 from tidemill.inputs import MAX_FILES

@@ -1,4 +1,4 @@
-"""What the job store has of earlier uploads, by a listing where that is cheaper than asking for each file."""
+"""Earlier uploads in the job store, from a listing where that is cheaper than asking for each file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Inventory:
                 self._db.executemany("INSERT OR IGNORE INTO names VALUES (?)", batch)
 
     def has(self, name: str) -> bool:
-        """Whether an upload needs not be sent."""
+        """True if an upload is in the store already."""
         with self._lock:
             if self._db.execute("SELECT 1 FROM names WHERE name = ?", (_key(name),)).fetchone():
                 return True
@@ -75,7 +75,7 @@ class Inventory:
         return any(entry.name == name for entry in self._store.entries(folder) if entry.modified >= self._oldest)
 
     def claim(self, name: str) -> bool:
-        """Whether the caller is to send an upload: it is missing, and no other caller sends it now."""
+        """True if the caller must send an upload: it is missing, and no other caller sends it now."""
         if self.has(name):
             return False
         with self._lock:

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from itertools import tee
 
-from tidemill.client.item_source import Block, batches
-from tidemill.client.spool import Spool
-from tidemill.client.upload.files import LocalFile, look, path_of
-from tidemill.client.upload.sender import Brought
+from tidemill.client.items.local_files import LocalFile, look, path_of
+from tidemill.client.items.source import Block, batches
+from tidemill.client.items.spool import Spool
+from tidemill.client.upload.sender import StoredFile
 from tidemill.client.upload.session import UploadSession
 from tidemill.job import Item
 
@@ -20,7 +20,7 @@ key of the submitter's own."""
 
 
 class LocalItems:
-    """The items of a job, some of which are files of this machine. It is a source of items: reading it sends the files
+    """The items of a job, with files of this machine among them. It is a source of items: reading it sends the files
     and yields their objects. Every file is looked at, and counted, when it is made.
 
     Args:
@@ -54,7 +54,7 @@ class LocalItems:
         for batch, places in batches(items):
             yield Block([item.uri for item in batch], places, [item.meta for item in batch])
 
-    def _replaced(self, item: Item, sent: Brought | None) -> Item:
+    def _replaced(self, item: Item, sent: StoredFile | None) -> Item:
         if sent is None:
             return item
         path = item.uri if self._folder is None else os.path.relpath(sent.file.path, self._folder)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill import layout
-from tidemill.client.upload.files import BLOCK_BYTES, LocalFile, Reading
+from tidemill.client.items.local_files import BLOCK_BYTES, LocalFile, Reading
 from tidemill.client.upload.meter import Meter
 from tidemill.errors import CallerError
 from tidemill.store import Store
@@ -27,14 +27,14 @@ LARGE_THREADS = 2
 SMALL_BYTES = 1024 * 1024
 """A file up to this size is read once: it is hashed and sent from memory."""
 _PARTS_BYTES = 6 * PART_BYTES
-"""What a larger one takes at most while it is sent: four parts under way, and the next."""
+"""Most bytes of memory for a larger one while it is sent: four parts under way, and the next."""
 _MEMORY_BYTES = 8 * PART_BYTES
-"""What all transfers take together at most."""
+"""Most bytes of memory for all transfers together."""
 _WINDOW = 1024
 """Files that are looked at ahead of the oldest that is not sent yet."""
 
 
-class Brought(NamedTuple):
+class StoredFile(NamedTuple):
     """A file that is in the store."""
 
     file: LocalFile
@@ -58,16 +58,16 @@ class Sender:
 
     def __init__(self, store: Store, inventory: Inventory, hashes: Hashes, meter: Meter) -> None:
         self._store, self._inventory, self._hashes, self._meter = store, inventory, hashes, meter
-        self._room = _Room(_MEMORY_BYTES)
+        self._room = _MemoryBudget(_MEMORY_BYTES)
 
-    def send(self, files: Iterable[LocalFile | None]) -> Iterator[Brought | None]:
+    def send(self, files: Iterable[LocalFile | None]) -> Iterator[StoredFile | None]:
         """Files once they are in the store, in their order; None stays None.
 
         Raises:
             CallerError: A file cannot be read, or has changed since it was looked at.
             CloudError: The store refused. What is in the store stays there.
         """
-        underway: deque[Future[Brought] | Brought | None] = deque()
+        underway: deque[Future[StoredFile] | StoredFile | None] = deque()
         small = ThreadPoolExecutor(THREADS, thread_name_prefix="upload")
         large = ThreadPoolExecutor(LARGE_THREADS, thread_name_prefix="upload-large")
         try:
@@ -85,44 +85,44 @@ class Sender:
                 pool.shutdown(wait=True, cancel_futures=True)
             self._hashes.save()
 
-    def _begin(self, file: LocalFile, pool: ThreadPoolExecutor) -> Future[Brought] | Brought:
-        known = self._hashes.find(file)
-        if known and self._inventory.listed:
-            sent = Brought(file, known)
+    def _begin(self, file: LocalFile, pool: ThreadPoolExecutor) -> Future[StoredFile] | StoredFile:
+        sha256 = self._hashes.find(file)
+        if sha256 and self._inventory.listed:
+            sent = StoredFile(file, sha256)
             if self._inventory.has(sent.name):
                 return sent
-        return pool.submit(self._bring, file, known)
+        return pool.submit(self._bring, file, sha256)
 
-    def _ended(self, one: Future[Brought] | Brought | None) -> Brought | None:
+    def _ended(self, one: Future[StoredFile] | StoredFile | None) -> StoredFile | None:
         if not isinstance(one, Future):
             return one
         sent = one.result()
         self._hashes.note(*sent)
         return sent
 
-    def _bring(self, file: LocalFile, known: str | None) -> Brought:
+    def _bring(self, file: LocalFile, remembered: str | None) -> StoredFile:
         """In a thread of the pool."""
-        sent = self._bring_small(file, known) if file.size <= SMALL_BYTES else self._bring_large(file, known)
+        sent = self._bring_small(file, remembered) if file.size <= SMALL_BYTES else self._bring_large(file, remembered)
         self._meter.add(1, 0)
         return sent
 
-    def _bring_small(self, file: LocalFile, known: str | None) -> Brought:
-        if known and self._inventory.has(Brought(file, known).name):
-            return Brought(file, known)
+    def _bring_small(self, file: LocalFile, remembered: str | None) -> StoredFile:
+        if remembered and self._inventory.has(StoredFile(file, remembered).name):
+            return StoredFile(file, remembered)
         with self._room.of(file.size):
             with Reading(file) as reading:
                 data = reading.whole()
-            sent = Brought(file, hashlib.sha256(data).hexdigest())
+            sent = StoredFile(file, hashlib.sha256(data).hexdigest())
             if self._inventory.claim(sent.name):
                 self._store.put(sent.name, data)
         self._meter.add(0, file.size)
         return sent
 
-    def _bring_large(self, file: LocalFile, known: str | None) -> Brought:
+    def _bring_large(self, file: LocalFile, remembered: str | None) -> StoredFile:
         with Reading(file, self._room.check) as reading:
             with self._room.of(BLOCK_BYTES):
-                sha256 = known or reading.sha256()
-            sent = Brought(file, sha256)
+                sha256 = remembered or reading.sha256()
+            sent = StoredFile(file, sha256)
             if not self._inventory.claim(sent.name):
                 self._meter.add(0, file.size)
                 return sent
@@ -131,9 +131,9 @@ class Sender:
                     self._store.put(sent.name, lambda: self._counted(reading, sha256), file.size)
             except CallerError:
                 self._inventory.disclaim(sent.name)
-                if known is None:
+                if remembered is None:
                     raise
-                # What is remembered of it may be wrong. If it still changes, this raises.
+                # Its remembered hash may be wrong. If it still changes, this raises.
                 return self._bring_large(file, None)
         return sent
 
@@ -155,7 +155,7 @@ class Sender:
             raise
 
 
-class _Room:
+class _MemoryBudget:
     """Bytes that transfers may hold together; closed, it ends them."""
 
     def __init__(self, size: int) -> None:

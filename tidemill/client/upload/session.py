@@ -1,4 +1,4 @@
-"""What a submit uploads, all together: how much that is, and its way into the store."""
+"""All uploads of a submit together: their amount, and their way into the store."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tidemill.client.items.local_files import LocalFile
 from tidemill.client.site import Site, login_advice
-from tidemill.client.upload.files import LocalFile
 from tidemill.client.upload.meter import Meter, Watch
-from tidemill.client.upload.sender import Brought, Sender
+from tidemill.client.upload.sender import Sender, StoredFile
 from tidemill.errors import CallerError, StoreDeniedError
 from tidemill.figures import counted, file_size
 from tidemill.store import refusal
@@ -21,7 +21,7 @@ ASK_FILES = 10_000
 
 @dataclass(frozen=True)
 class Amount:
-    """What an upload has to send.
+    """Amount of an upload.
 
     Attributes:
         files: How many, as far as that is known: files that were not read before may be in the store already.
@@ -38,7 +38,7 @@ class Amount:
 
     @property
     def large(self) -> bool:
-        """Whether it is too much to send without a question."""
+        """True if it is too much to send without a question."""
         return self.bytes > ASK_BYTES or self.files > ASK_FILES
 
     def words(self) -> str:
@@ -83,10 +83,10 @@ class UploadSession:
         for file in files:
             if file is None:
                 continue
-            if reason := refusal(self.site.store, Brought(file, "0" * 64).name):
+            if reason := refusal(self.site.store, StoredFile(file, "0" * 64).name):
                 raise CallerError(f"{file.path!r} {reason}.", "Rename it.", what="items")
-            known = self._hashes.find(file) if self._inventory.listed else None
-            if known and self._inventory.has(Brought(file, known).name):
+            sha256 = self._hashes.find(file) if self._inventory.listed else None
+            if sha256 and self._inventory.has(StoredFile(file, sha256).name):
                 there += 1
             else:
                 to_send, size = to_send + 1, size + file.size
@@ -102,7 +102,7 @@ class UploadSession:
             except StoreDeniedError as error:
                 raise self._denied(error) from error
 
-    def send(self, files: Iterable[LocalFile | None]) -> Iterator[Brought | None]:
+    def send(self, files: Iterable[LocalFile | None]) -> Iterator[StoredFile | None]:
         """Files once they are in the store; see `Sender.send`."""
         return Sender(self.site.store, self._inventory, self._hashes, self._meter).send(files)
 
@@ -112,7 +112,5 @@ class UploadSession:
             self.site.store.put(name, content)
 
     def _denied(self, error: StoreDeniedError) -> StoreDeniedError:
-        old = self.site.descriptor.readable is None
-        advice = "Ask the stack's owner to run `pulumi up` with this version." if old else login_advice(error)
-        again = "What is uploaded stays; the same command sends the rest."
-        return StoreDeniedError(f"{error.problem.rstrip('.')}.", f"{advice} {again}", code=error.code, what="items")
+        advice = f"{login_advice(error)} What is uploaded stays; the same command sends the rest."
+        return StoreDeniedError(f"{error.problem.rstrip('.')}.", advice, code=error.code, what="items")

@@ -1,0 +1,66 @@
+"""Arguments of another kind than a call takes, from Python: each is named, and none is an error inside."""
+
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client_fakes import pipeline, uris
+from tidemill.client import Pipeline
+from tidemill.client.arguments import indexes
+from tidemill.client.sending.train import training
+from tidemill.errors import CallerError
+from tidemill.request import JobRequest
+
+COMMAND = ["cat", "{input}"]
+WRONG = {
+    "command": (lambda p: p.submit("cat {input}", uris(1), queue="cpu"), "command is 'cat {input}'; it must be a list"),
+    "word": (lambda p: p.submit(["sleep", 1], uris(1), queue="cpu"), "command[1] is 1; it must be a text. Write '1'."),
+    "queue": (lambda p: p.submit(COMMAND, uris(1), queue=3), "There is no queue 3 in this pipeline, which has: cpu"),
+    "keyword": (
+        lambda p: p.submit(COMMAND, uris(1), quue="cpu"),
+        "`submit` has no setting 'quue'. Did you mean 'queue'? It has: after, ",
+    ),
+    "keyword of a dry run": (lambda p: p.preview(COMMAND, uris(1), memory="2G"), "`preview` has no setting 'memory'."),
+    "keyword of a training": (lambda p: p.train(COMMAND, swep={"lr": [1]}), "`train` has no setting 'swep'. Did you"),
+    "no items": (lambda p: p.submit(COMMAND, queue="cpu"), "`submit`: missing a required argument: 'items'."),
+    "env": (lambda p: p.submit(COMMAND, uris(1), queue="cpu", env=["A=1"]), "env is ['A=1']; it must be a dict."),
+    "inputs": (
+        lambda p: p.submit(COMMAND, uris(1), queue="cpu", inputs=["m/"]),
+        "inputs is ['m/']; it must be a dict.",
+    ),
+    "max_usd": (lambda p: p.submit(COMMAND, uris(1), queue="cpu", max_usd="5"), "max_usd is '5'; it must be in USD"),
+    "after": (lambda p: p.submit(COMMAND, uris(1), queue="cpu", after=3), "after is 3; it must be a list of ids"),
+    "a single job": (lambda p: p.submit(COMMAND, uris(1), queue="cpu", after="a"), "after is 'a'; it must be a list"),
+    "job": (lambda p: p.job(None), "job is None; it must be a job's id"),
+    "retry": (lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(items="0"), "items is '0'; it must be a list of"),
+    "index": (lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(items=["0"]), "items is '0'; it must be from 0"),
+    "fetch": (
+        lambda p: p.submit(COMMAND, uris(1), queue="cpu").fetch(Path("x"), items="0-9"),
+        "items is '0-9'; it must be a list of indexes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "said"), WRONG.values(), ids=WRONG)
+def test_another_kind_is_named(call, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    target, _ = pipeline()
+    with pytest.raises(CallerError) as refused:
+        call(target)
+    assert str(refused.value).startswith(said)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_editor_sees_every_keyword_of_a_submit():
+    names = [field.name for field in fields(JobRequest)]
+    for verb in (Pipeline.submit, Pipeline.preview):
+        assert list(signature(verb).parameters) == ["self", *names]
+    assert list(signature(Pipeline.train).parameters) == ["self", *signature(training).parameters]
+
+
+def test_numbers_of_numpy_are_indexes():
+    numpy = pytest.importorskip("numpy")
+    found = indexes(numpy.array([3, 1, 3]), 4)
+    assert (found, {type(index) for index in found}) == ([1, 3], {int})

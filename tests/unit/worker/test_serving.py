@@ -1,0 +1,588 @@
+"""The loop of a worker that serves many jobs, with simulated programs: how a job may affect the others."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import obstore
+import pytest
+
+from tests.conftest import PatchTime
+from tests.stored import write_manifest, write_round, write_spec
+from tidemill import layout
+from tidemill.client.plan.spec import build_spec
+from tidemill.descriptor import Resources, WorkerExit
+from tidemill.errors import ObjectNameError, StoreError
+from tidemill.job import CostLimit, JobSpec
+from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray
+from tidemill.ledger.attempts import is_alive
+from tidemill.ledger.ledger import START_FAILURES
+from tidemill.ledger.spent_seconds import spent_seconds
+from tidemill.machine import Capacity
+from tidemill.store import Store
+from tidemill.worker import items as items_module
+from tidemill.worker import spending
+from tidemill.worker.chunk import ALONE_AFTER, ChunkRun
+from tidemill.worker.code import InstallError
+from tidemill.worker.jobs import KEPT_JOBS, LeasedJob
+from tidemill.worker.loop import Worker
+from tidemill.worker.observers import HEARTBEAT_SECONDS
+from tidemill.worker.scratch import Scratch
+from tidemill.worker.slots import Slot
+from tidemill.worker.stop import JobStop, Stop, StopReason
+from tidemill.worker.task import Task
+
+
+class Lease:
+    """A lease that notes what becomes of it."""
+
+    def __init__(self, job: Submitted, number: int = 0, chunk: int = 0) -> None:
+        self.job, self.round, self._chunk = job.spec.job, number, chunk
+        self.job_sha256: str | None = job.job_sha256
+        self.round_sha256: str | None = job.rounds[number]
+        self.id, self.delivery = f"a1-{id(self):x}", 1
+        self.backend: dict[str, Any] = {}
+        self.ended: list[str] = []
+
+    def chunk(self, round_: Round) -> int:
+        return self._chunk
+
+    def extend(self) -> None:
+        pass
+
+    def progressed(self) -> None:
+        pass
+
+    def ack(self) -> None:
+        self.ended.append("ack")
+
+    def release(self) -> None:
+        self.ended.append("release")
+
+    def abandon(self) -> None:
+        self.ended.append("abandon")
+
+
+class Source:
+    """Hands out leases; what is released comes again when the test wants so."""
+
+    many_jobs = True
+
+    def __init__(self, *leases: Lease, again: bool = False, endless: bool = False) -> None:
+        self.waiting = list(leases)
+        self.given: list[Lease] = []
+        self.stopped = self.closed = False
+        self._again, self._endless = again, endless
+
+    @property
+    def exhausted(self) -> bool:
+        if self._again and self.given and self.given[-1].ended[-1:] == ["release"]:
+            self.waiting.append(self.given.pop())
+        return self.stopped or not (self.waiting or self._endless)
+
+    def lease(self, wait_seconds: float) -> Lease | None:
+        if not self.waiting:
+            return None
+        self.given.append(self.waiting.pop(0))
+        return self.given[-1]
+
+    def end(self) -> None:
+        self.stopped = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Runs:
+    """Runs items by a function: the outcome's status, or None for an item that its job's end interrupts."""
+
+    def __init__(self, run: Callable[[Task], str | None] = lambda task: "succeeded") -> None:
+        self._run = run
+        self.ran: list[tuple[str, int]] = []
+
+    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
+        for task in tasks:
+            slot.current = task.item.index
+            self.ran.append((task.job, task.item.index))
+            status = self._run(task)
+            if status is None:
+                return
+            reason = None if status == "succeeded" else status
+            slot.current = None
+            done(
+                Outcome(
+                    index=task.item.index,
+                    uri=task.item.uri,
+                    status="failed" if reason else "succeeded",
+                    reason=reason,
+                    attempts=1,
+                )
+            )
+
+    def close(self, slot: Slot) -> None:
+        pass
+
+    def most_ahead(self, slots: int) -> int:
+        return 1
+
+    def prefetch(self, task: Task) -> None:
+        pass
+
+    def forget(self, task: Task) -> None:
+        pass
+
+
+class Submitted:
+    """A job in a store."""
+
+    def __init__(self, store: Store, items: int = 1, **spec: Any) -> None:
+        self.spec: JobSpec = build_spec(
+            **{
+                "name": "t",
+                "queue": "q",
+                "command": ["p"],
+                "chunk_size": 100,
+                "items_total": items,
+                "chunks_total": 1,
+                "attempts": 1,
+                **spec,
+            }
+        )
+        write_manifest(store, self.spec.job, [f"u{n}" for n in range(items)], 100)
+        self.ledger = Ledger(store, self.spec.job)
+        self.job_sha256 = write_spec(self.ledger, self.spec)
+        self.rounds: list[str] = []
+        self.another_round()
+
+    def another_round(self, **more: Any) -> int:
+        number = len(self.rounds)
+        arrays = [RoundArray(name=f"a{number}", first=0, count=1)]
+        self.rounds.append(write_round(self.ledger, Round(round=number, arrays=arrays, **more)))
+        return number
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store.open("memory://")
+
+
+@pytest.fixture
+def serve(store: Store, tmp_path: Path):
+    """Makes a worker of a machine with one CPU, and runs it."""
+    scratches = []
+
+    def make(source: Source, runs: Runs | None = None, **options: Any) -> Worker:
+        scratches.append(Scratch(tmp_path, f"w{len(scratches)}", None))
+        runners: Any = runs or Runs()
+        given = {"stop": Stop(), "capacity": Capacity(1.0, 4096), **options}
+        return Worker(store, source, runners, scratch=scratches[-1], base_env={}, **given)
+
+    yield make
+    for scratch in scratches:
+        scratch.close()
+
+
+class TestJobs:
+    def test_one_that_is_cancelled_is_acknowledged_and_the_next_runs(self, store: Store, serve: Any):
+        cancelled, other = Submitted(store), Submitted(store)
+        cancelled.ledger.cancel()
+        source, runs = Source(Lease(cancelled), Lease(other)), Runs()
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
+        assert runs.ran == [(other.spec.job, 0)]
+        assert source.closed
+
+    def test_a_late_delivery_of_a_cancelled_round_is_not_run_after_a_resume(self, store: Store, serve: Any):
+        job = Submitted(store)
+        job.ledger.cancel()
+        resumed = job.another_round()
+        source, runs = Source(Lease(job, 0), Lease(job, resumed), Lease(job, 0)), Runs()
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"]] * 3
+        assert runs.ran == [(job.spec.job, 0)]
+        assert (job.ledger.done_chunks(0), job.ledger.done_chunks(resumed)) == (set(), {0})
+
+    def test_one_that_never_starts_ends_alone(self, store: Store, serve: Any):
+        broken, other = Submitted(store, START_FAILURES + 3), Submitted(store)
+        source = Source(Lease(broken), Lease(other))
+        runs = Runs(lambda task: "start" if task.job == broken.spec.job else "succeeded")
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
+        assert broken.ledger.is_cancelled(0)
+        assert [job for job, _ in runs.ran] == [broken.spec.job] * START_FAILURES + [other.spec.job]
+        assert broken.ledger.done_chunks(0) == set()
+        assert not broken.ledger.chunk(0, 0).history().careful
+
+    def test_inputs_of_the_next_chunk_are_fetched_while_one_ends(self, store: Store, serve: Any, monkeypatch: Any):
+        monkeypatch.setattr(items_module, "AHEAD_SECONDS", 60.0)
+        first, second = (Submitted(store, items, stage_input=True, spec_version=4) for items in (12, 3))
+        begun: dict[tuple[str, int], int] = {}
+        prepared = threading.Event()
+
+        class Fetches(Runs):
+            def most_ahead(self, slots: int) -> int:
+                return 4
+
+            def prefetch(self, task: Task) -> None:
+                begun[task.job, task.item.index] = len(self.ran)
+                if task.job == second.spec.job:
+                    prepared.set()
+                # What a slot has taken at once, and as many more.
+                assert len(begun.keys() - set(self.ran)) <= 8
+
+        def run(task: Task) -> str:
+            time.sleep(0.02)
+            # The second job is prepared before the first one ends.
+            assert (task.job, task.item.index) != (first.spec.job, 11) or prepared.wait(60)
+            return "succeeded"
+
+        runs = Fetches(run)
+        assert serve(Source(Lease(first), Lease(second)), runs).run() is WorkerExit.DONE
+        assert len(runs.ran) == 15
+        assert begun[second.spec.job, 0] <= 12
+
+    @pytest.mark.parametrize("stages", [False, True])
+    def test_one_whose_items_run_one_by_one_leaves_the_machine_to_others(self, store: Store, serve: Any, stages: bool):
+        capped = Submitted(store, 6, max_parallel=1, stage_input=stages, spec_version=4)
+        other = Submitted(store, 9)
+        lock, running, together = threading.Lock(), [0], [0]
+        others_first = threading.Event()
+
+        def run(task: Task) -> str:
+            if task.job == other.spec.job:
+                others_first.set()
+                return "succeeded"
+            with lock:
+                running[0] += 1
+                together[0] = max(together[0], running[0])
+            # The other job runs beside the first item.
+            assert others_first.wait(60)
+            time.sleep(0.01)
+            with lock:
+                running[0] -= 1
+            return "succeeded"
+
+        source, runs = Source(Lease(capped), Lease(other)), Runs(run)
+        assert serve(source, runs, capacity=Capacity(4.0, 16_384)).run() is WorkerExit.DONE
+        assert together == [1]
+        assert len(runs.ran) == 15
+        assert capped.ledger.done_chunks(0) == other.ledger.done_chunks(0) == {0}
+
+    def test_one_that_passes_its_limit_ends_alone_while_an_item_runs(
+        self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The item would run for an hour: what it costs is seen before its end."""
+        monkeypatch.setattr(spending, "FIRST_SECONDS", 0.05)
+        limit = CostLimit(max_usd=0.01, usd_per_item_hour=3600)
+        dear, other = Submitted(store, limit=limit), Submitted(store)
+
+        def run(task: Task) -> str | None:
+            if task.job == other.spec.job:
+                return "succeeded"
+            assert isinstance(task.stop, JobStop)
+            assert task.stop.wait(60), "the job's end"
+            return None
+
+        source = Source(Lease(dear), Lease(other), Lease(dear))
+        runs = Runs(run)
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"]] * 3
+        assert [job for job, _ in runs.ran] == [dear.spec.job, other.spec.job]
+        note = dear.ledger.cancellation(0)
+        assert note is not None
+        assert note["max_usd"] == 0.01
+        assert dear.ledger.done_chunks(0) == set()
+        assert spent_seconds(store, dear.spec.job, 1) >= 0.05
+
+    def test_one_whose_packages_cannot_be_installed_ends_alone(self, store: Store, serve: Any):
+        broken = Submitted(store)
+        number = broken.another_round(code="0" * 64)
+        source, runs = Source(Lease(broken, number), again=True), Runs()
+
+        def ready(*_: Any) -> None:
+            raise InstallError("pip: no such package")
+
+        runs.codes = lambda store: SimpleNamespace(ready=ready)  # type: ignore[attr-defined]
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert source.given[-1].ended == ["release"] * (START_FAILURES - 1) + ["ack"]
+        assert broken.ledger.is_cancelled(number)
+
+    def test_while_ones_packages_are_installed_the_others_go_on(self, store: Store, serve: Any):
+        other, shipped = Submitted(store, 2, resources={"cpus": 0.5, "memory_mib": 64}), Submitted(store)
+        number = shipped.another_round(code="0" * 64)
+        installing = threading.Event()
+
+        def run(task: Task) -> str:
+            assert task.job == shipped.spec.job or installing.wait(60)
+            return "succeeded"
+
+        def ready(*_: Any) -> Any:
+            installing.set()
+            deadline = time.monotonic() + 60
+            while other.ledger.done_chunks(0) != {0}:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            return SimpleNamespace(spec=lambda spec: spec, environment=lambda env: env)
+
+        source, runs = Source(Lease(other), Lease(shipped, number)), Runs(run)
+        runs.codes = lambda store: SimpleNamespace(ready=ready)  # type: ignore[attr-defined]
+        assert serve(source, runs, capacity=Capacity(2.0, 4096)).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
+        assert shipped.ledger.done_chunks(number) == {0}
+
+    def test_cancelled_in_the_middle_its_items_end_and_others_go_on(
+        self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr("tidemill.worker.held_chunks.CANCEL_SECONDS_LOCAL", 0.0)
+        cancelled, other = Submitted(store, 3), Submitted(store)
+        stop = Stop()
+
+        def run(task: Task) -> str | None:
+            if task.job == other.spec.job:
+                return "succeeded"
+            cancelled.ledger.cancel()
+            assert task.stop.wait(60)
+            return None
+
+        source, runs = Source(Lease(cancelled), Lease(other)), Runs(run)
+        assert serve(source, runs, stop=stop).run() is WorkerExit.DONE
+        assert not stop.raised
+        assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
+        assert runs.ran == [(cancelled.spec.job, 0), (other.spec.job, 0)]
+
+    def test_finished_ones_are_forgotten(self, store: Store, serve: Any):
+        jobs = [Submitted(store) for _ in range(KEPT_JOBS + 5)]
+        source = Source(*(Lease(job) for job in jobs))
+        worker = serve(source)
+        assert worker.run() is WorkerExit.DONE
+        assert len(worker._jobs) <= KEPT_JOBS + 1
+        assert all(job.ledger.done_chunks(0) == {0} for job in jobs)
+
+    def test_a_store_out_of_reach_acknowledges_nothing(self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch):
+        job = Submitted(store)
+        store_of_nobody = Store.open("memory://")
+
+        def gone(*_: Any) -> None:
+            raise StoreError("LIST of memory://jobs failed: no such bucket")
+
+        monkeypatch.setattr(store_of_nobody, "page", gone)
+        source = Source(Lease(job))
+        worker = serve(source)
+        worker._leasing._store = worker._jobs._store = store_of_nobody
+        assert worker.run() is WorkerExit.STORE_UNAVAILABLE
+        assert source.given[0].ended == []
+        # Which gives back what is held.
+        assert source.closed
+
+
+class TestSuspects:
+    def test_a_suspect_has_nothing_beside_it_in_the_end(self, store: Store, serve: Any):
+        """Otherwise a long item of another chunk would die with it each time, and be taken for poison too."""
+        small = {"cpus": 0.25, "memory_mib": 64}
+        suspect, other, late = (Submitted(store, 2, resources=small) for _ in range(3))
+        for attempt in range(ALONE_AFTER):
+            suspect.ledger.chunk(0, 0).marker(f"dead{attempt}", 1, {}).write({0})
+        source = Source(Lease(other), Lease(suspect), Lease(late))
+        active: set[tuple[str, int]] = set()
+        beside: list[set[tuple[str, int]]] = []
+        changes = threading.Lock()
+
+        def run(task: Task) -> str:
+            me = (task.job, task.item.index)
+            with changes:
+                active.add(me)
+                if me == (suspect.spec.job, 0):
+                    beside.append(active - {me})
+                    looked.set()
+            if task.job == other.spec.job:
+                # Until the suspect could have been started, and a little longer.
+                assert leased.wait(60)
+                looked.wait(0.2)
+            with changes:
+                if me != (suspect.spec.job, 0) and (suspect.spec.job, 0) in active:
+                    beside.append({me})
+                active.discard(me)
+            return "succeeded"
+
+        looked, leased = threading.Event(), threading.Event()
+        runs = Runs(run)
+        worker = serve(source, runs, capacity=Capacity(1.0, 4096))
+        start = worker._items.start
+
+        def started() -> None:
+            start()
+            if len(source.given) >= 2:
+                leased.set()
+
+        worker._items.start = started
+        assert worker.run() is WorkerExit.DONE
+        assert beside == [set()]
+        assert [lease.ended for lease in source.given] == [["ack"]] * 3
+        assert all(job.ledger.done_chunks(0) == {0} for job in (suspect, other, late))
+
+
+class TestTheMachinesEnd:
+    def test_an_item_that_may_outlast_the_machine_is_given_back(self, store: Store, serve: Any):
+        source, runs = Source(Lease(Submitted(store, timeout_seconds=7200))), Runs()
+        assert serve(source, runs, lasts=lambda seconds: seconds < 3600).run() is WorkerExit.DONE
+        assert (source.given[0].ended, source.stopped, runs.ran) == (["release"], True, [])
+
+    def test_an_item_with_state_runs_to_the_machines_end_and_is_released_there(self, store: Store, serve: Any):
+        """Its time limit is 28 days, and the machine lasts an hour."""
+        job, left, stop = Submitted(store, timeout_seconds=28 * 86_400, state={}, spec_version=4), [3600.0], Stop()
+
+        def run(task: Task) -> None:
+            left[0] = 60.0
+            assert task.stop.wait(60)
+
+        source, runs = Source(Lease(job)), Runs(run)
+        worker = serve(source, runs, stop=stop, lasts=lambda seconds: seconds <= left[0])
+        assert worker.run() is WorkerExit.RECLAIMED
+        assert (source.given[0].ended, stop.reason) == (["release"], StopReason.AGE)
+        assert runs.ran == [(job.spec.job, 0)]
+        assert dict(job.ledger.chunk(0, 0).history().reclaims) == {0: 1}
+
+    def test_in_the_middle_of_a_chunk_the_rest_is_given_back(self, store: Store, serve: Any):
+        job, left = Submitted(store, 3), [10_000.0]
+
+        def run(task: Task) -> str:
+            left[0] = 0.0
+            return "succeeded"
+
+        source, runs = Source(Lease(job)), Runs(run)
+        assert serve(source, runs, lasts=lambda seconds: seconds <= left[0]).run() is WorkerExit.DONE
+        assert (source.given[0].ended, source.stopped) == (["release"], True)
+        assert runs.ran == [(job.spec.job, 0)]
+        assert sorted(job.ledger.chunk(0, 0).progress()) == [0]
+        past = job.ledger.chunk(0, 0).history()
+        assert (past.careful, dict(past.deaths), dict(past.reclaims)) == (False, {}, {})
+
+
+class TestDrain:
+    def test_chunks_are_given_back_side_by_side(self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch):
+        """Thirty seconds are the same for a machine with one chunk and with many."""
+        jobs = [Submitted(store, resources={"cpus": 0.125, "memory_mib": 64}) for _ in range(8)]
+        stop, together, running = Stop(), threading.Barrier(8, timeout=60), threading.Barrier(8, timeout=60)
+        drained = MarkerWriter.drained
+
+        def meet(self: MarkerWriter, *said: Any) -> None:
+            together.wait()
+            drained(self, *said)
+
+        monkeypatch.setattr(MarkerWriter, "drained", meet)
+
+        def run(task: Task) -> None:
+            if running.wait() == 0:
+                stop.set(StopReason.NOTICE)
+            assert task.stop.wait(60)
+
+        source = Source(*(Lease(job) for job in jobs), endless=True)
+        assert serve(source, Runs(run), stop=stop).run() is WorkerExit.RECLAIMED
+        assert [lease.ended for lease in source.given] == [["release"]] * 8
+        assert [dict(job.ledger.chunk(0, 0).history().reclaims) for job in jobs] == [{0: 1}] * 8
+
+
+class TestLeasingAhead:
+    @pytest.mark.parametrize(("seconds", "wants"), [(0.0, False), (0.01, True), (4.9, True), (600.0, False)])
+    def test_only_where_items_are_short(self, serve: Any, seconds: float, wants: bool):
+        worker = serve(Source())
+        assert worker._items.slots.take("j", Resources())
+        worker._held._chunks = [
+            SimpleNamespace(
+                one_by_one=False, pending=[], claims_machine=False, job=SimpleNamespace(item_seconds=seconds)
+            )
+        ]
+        assert worker._leasing.wants_more() is wants
+
+    def test_a_free_slot_wants_a_chunk(self, serve: Any):
+        assert serve(Source())._leasing.wants_more()
+
+
+class TestHeartbeat:
+    def run_of(self, store: Store, *, heartbeat: bool) -> tuple[Submitted, ChunkRun, str]:
+        job = Submitted(store, 2)
+        lease = Lease(job)
+        run = ChunkRun(LeasedJob(store, lease), lease, many_jobs=heartbeat)
+        run.open(1)
+        return job, run, f"{layout.attempts(layout.ChunkKey(job.spec.job, 0, 0))}/{lease.id}"
+
+    def test_it_is_written_once_a_minute(self, store: Store, patch_time: PatchTime, monkeypatch: pytest.MonkeyPatch):
+        now = [1000.0]
+        patch_time(monotonic=lambda: now[0])
+        job, run, name = self.run_of(store, heartbeat=True)
+        run.take()
+        written: list[str] = []
+        put = store.put
+        monkeypatch.setattr(store, "put", lambda name, data: (written.append(name), put(name, data)))
+        for _ in range(10 * int(HEARTBEAT_SECONDS)):
+            now[0] += 1
+            run.tick()
+        assert 8 <= written.count(name) <= 10
+        assert is_alive(json.loads(store.get(name)))
+        # A worker that gets the chunk meanwhile blames no item.
+        past = job.ledger.chunk(0, 0).history()
+        assert (past.attempts, past.careful, dict(past.deaths)) == (1, False, {})
+
+    def test_without_it_a_marker_is_written_when_it_changes(self, store: Store, patch_time: PatchTime):
+        now = [1000.0]
+        patch_time(monotonic=lambda: now[0])
+        job, run, name = self.run_of(store, heartbeat=False)
+        run.take()
+        before = store.get(name)
+        for _ in range(100):
+            now[0] += 100
+            run.tick()
+        assert store.get(name) == before
+        past = job.ledger.chunk(0, 0).history()
+        assert (past.careful, dict(past.suspected), dict(past.deaths)) == (True, {0: 1}, {})
+
+    @pytest.mark.parametrize(
+        ("marker", "alive"),
+        [
+            ({"beats": 60.0, "age": 0, "ended": None}, True),
+            ({"beats": 60.0, "age": 170, "ended": None}, True),
+            ({"beats": 60.0, "age": 190, "ended": None}, False),
+            ({"beats": 60.0, "age": -600, "ended": None}, True),
+            ({"beats": 60.0, "age": 0, "ended": "drained"}, False),
+            ({"age": 0, "ended": None}, False),
+        ],
+    )
+    def test_which_attempts_live(self, marker: dict[str, Any], alive: bool):
+        now = datetime(2026, 11, 21, tzinfo=UTC)
+        at = (now - timedelta(seconds=marker.pop("age"))).isoformat()
+        assert is_alive({**marker, "at": at}, now) is alive
+
+
+class TestJobStop:
+    def test_one_job_ends(self):
+        worker = Stop()
+        one, other = JobStop(worker), JobStop(worker)
+        assert not one.wait(0.01)
+        one.set(StopReason.CANCELLED)
+        assert (one.raised, one.cancelled, other.raised, worker.raised) == (True, True, False, False)
+        assert one.wait(60)
+
+    def test_the_worker_ends_all(self):
+        worker = Stop()
+        one = JobStop(worker)
+        worker.set(StopReason.NOTICE)
+        assert (one.raised, one.cancelled) == (True, False)
+        assert one.wait(60)
+
+
+def test_a_name_that_no_listing_takes_keeps_no_worker_from_the_others(store, serve, monkeypatch):
+    """A chunk without its spec: the worker asks whether the store is there, and a program has put `jobs//x` there."""
+    gone, other = Submitted(store), Submitted(store)
+    first, second = Lease(gone), Lease(other)
+    obstore.delete(store._backend, layout.spec(gone.spec.job))
+    monkeypatch.setattr(store, "page", Mock(side_effect=ObjectNameError("the name 'jobs//x' cannot be read.")))
+    serve(Source(first, second)).run()
+    assert (first.ended, second.ended) == (["ack"], ["ack"])

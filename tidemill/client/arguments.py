@@ -1,0 +1,49 @@
+"""Checks the kinds of a Python caller's arguments, and names a mistake before it is an error somewhere inside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from numbers import Integral
+from typing import Any
+
+from tidemill.errors import CallerError
+
+
+def texts(key: str, given: Any, allowed: str, fix: str) -> list[str]:
+    """A list of texts.
+
+    Raises:
+        CallerError: It is another thing, such as a single text; or one of its members is.
+    """
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise CallerError.about(key, given, allowed, fix)
+    words = list(given)
+    for place, word in enumerate(words):
+        if not isinstance(word, str):
+            raise CallerError.about(f"{key}[{place}]", word, "a text", f"Write {str(word)!r}.")
+    return words
+
+
+def mapping(key: str, given: Any) -> dict[str, Any]:
+    """A dict, or an empty one for None.
+
+    Raises:
+        CallerError: It is another thing.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise CallerError.about(key, given, "a dict", "Write {name: value}.")
+    return dict(given or {})
+
+
+def indexes(given: Any, total: int) -> list[int]:
+    """Indexes of a job's items, each once, in their order. NumPy's numbers become Python's.
+
+    Raises:
+        CallerError: It is another thing, or the job has no such item.
+    """
+    if isinstance(given, (str, bytes)) or not isinstance(given, Collection):
+        raise CallerError.about("items", given, "a list of indexes", "Write [0, 1].")
+    for item in given:
+        if isinstance(item, bool) or not isinstance(item, Integral) or not 0 <= int(item) < total:
+            raise CallerError.about("items", item, f"from 0 to {total - 1}", "Give indexes of the job's items.")
+    return sorted({int(item) for item in given})

@@ -1,0 +1,128 @@
+"""Where a job will run: queue, image and machines, checked before anything is created."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemill import capacity, services
+from tidemill.descriptor import Descriptor, Queue, Resources
+from tidemill.errors import CallerError
+from tidemill.figures import counted
+from tidemill.request import JobRequest
+from tidemill.services import Service
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A queue of the pipeline, one of its images, and what an item gets there."""
+
+    queue_name: str
+    queue: Queue
+    image: str
+    resources: Resources
+    slots: int
+
+    @property
+    def fleet_slots(self) -> int:
+        """Items that the whole fleet can run at the same time."""
+        return max(1, int(sum(rung.max_cpus for rung in self.queue.capacity) / self.resources.cpus))
+
+
+def find_place(descriptor: Descriptor, request: JobRequest) -> Placement:
+    """Queue, image and resources of a job.
+
+    Raises:
+        CallerError: No such queue or image, or no machine of the queue can run the container.
+    """
+    image, slots = request.image, request.slots
+    name = choose_queue(descriptor, request.queue)
+    settings = descriptor.queues[name]
+    if image not in settings.images:
+        raise CallerError.unknown("image", image, f"queue {name!r}", settings.images)
+    if slots < 1:
+        raise CallerError.about("slots", slots, "at least 1", "State how many items run side by side in one container.")
+    service = services.of_queue(descriptor.cloud, settings)
+    if service.slots == "machine":
+        slots = 1
+    needs = {"cpus": request.cpus, "memory_mib": request.memory_mib, "gpus": request.gpus}
+    resources = _resources(name, settings, needs, service)
+    _check_fit(service, name, settings, resources, slots)
+    return Placement(name, settings, image, resources, slots)
+
+
+def choose_queue(descriptor: Descriptor, queue: str | None) -> str:
+    """The queue that a caller names, or the only one.
+
+    Raises:
+        CallerError: There is no such queue, or none is named and there are several.
+    """
+    if queue is None:
+        if len(descriptor.queues) != 1:
+            names = ", ".join(sorted(descriptor.queues))
+            raise CallerError(f"queue is not given; this pipeline has: {names}.", "Choose one.", what="queue")
+        return next(iter(descriptor.queues))
+    if queue not in descriptor.queues:
+        raise CallerError.unknown("queue", queue, "this pipeline", descriptor.queues)
+    return queue
+
+
+def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None], service: Service) -> Resources:
+    for key, value in needs.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            fix = "Give 2048 for 2 GiB." if key == "memory_mib" else "Leave it out for the queue's own."
+            raise CallerError.about(key, value, f"a number{' of MiB' * (key == 'memory_mib')}", fix)
+    cpus, memory, gpus = (needs.get(key) for key in ("cpus", "memory_mib", "gpus"))
+    if cpus is not None and (not math.isfinite(cpus) or cpus <= 0):
+        raise CallerError.about("cpus", cpus, "more than 0", f"Leave it out for the queue's {queue.item.cpus:g}.")
+    if memory is not None and memory < 64:
+        advice = f"Leave it out for the queue's {queue.item.memory_mib}."
+        raise CallerError.about("memory_mib", memory, "at least 64 MiB", advice)
+    if gpus is not None and gpus < 0:
+        raise CallerError.about("gpus", gpus, "at least 0", "0 means none.")
+    resources = Resources(
+        cpus=queue.item.cpus if cpus is None else cpus,
+        memory_mib=queue.item.memory_mib if memory is None else int(memory),
+        gpus=queue.item.gpus if gpus is None else int(gpus),
+    )
+    if service.whole_cpus and resources.cpus != int(resources.cpus):
+        advice = f"Use {math.ceil(resources.cpus)}, or run several items per container with `slots`."
+        raise CallerError.about("cpus", resources.cpus, f"a whole number on {service.title}", advice)
+    if resources.gpus and not any(machine.gpus for machine in queue.machines):
+        advice = "Leave it out, or choose a queue whose machines have GPUs (`tidemill queues`)."
+        raise CallerError(
+            f"gpus is {resources.gpus}, but queue {name!r} has no machine with a GPU.", advice, what="gpus"
+        )
+    return resources
+
+
+def _check_fit(service: Service, name: str, queue: Queue, item: Resources, slots: int) -> None:
+    cpus, memory, gpus = item.cpus * slots, item.memory_mib * slots, item.gpus * slots
+    container = "an item" if slots == 1 else f"a container of {slots} slots"
+    given = f"{cpus:g} CPU{'s' * (cpus != 1)}, {memory} MiB" + (f", {counted(gpus, 'GPU')}" if gpus else "")
+    fitting = [machine for machine in queue.machines if capacity.slots(service, machine, item, slots)]
+    if not fitting:
+        raise CallerError(
+            f"cpus, memory_mib and gpus: {container} needs {given}; no machine of queue {name!r} is large enough"
+            f"{_largest(service, queue)}.",
+            "Ask for less, or choose another queue.",
+            what="resources",
+        )
+    most = max((rung.max_cpus for rung in queue.capacity), default=0)
+    smallest = min(machine.cpus for machine in fitting)
+    if smallest > most:
+        raise CallerError(
+            f"cpus: {container} needs {given}, so a machine of {smallest} CPUs; queue {name!r} may start {most} CPUs "
+            "(max_cpus).",
+            "Ask for less, or ask the stack's owner to raise max_cpus.",
+            what="resources",
+        )
+
+
+def _largest(service: Service, queue: Queue) -> str:
+    if not queue.machines:
+        return ""
+    machine = max(queue.machines, key=lambda m: (m.gpus, m.memory_mib, m.cpus))
+    usable = capacity.usable_memory_mib(service, machine)
+    return f" (the largest, {machine.type}: {machine.cpus} CPUs, {usable} MiB for items)"

@@ -1,0 +1,40 @@
+"""Other code for the later rounds of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tidemill.client.site import Log, Site
+
+
+class OtherCode(NamedTuple):
+    """Code that a round runs with.
+
+    Attributes:
+        sha256: Of the packed folder, by which the store has it; None for no code.
+        origin: The repository at the commit that it is from, if it is from one.
+    """
+
+    sha256: str | None
+    origin: str | None
+
+
+def send(site: Site, job: str, code: str | Path, libs: Sequence[str | Path], log: Log) -> OtherCode:
+    """Pack a folder or a commit, and upload it for a job.
+
+    Raises:
+        CallerError: The folder cannot be packed, or the repository cannot be fetched. Nothing was uploaded.
+    """
+    from tidemill.client.program.git_code import Checkout, opened
+    from tidemill.code import pack, upload
+
+    # Its folder goes with it.
+    checkout = opened(code)
+    folder, origin = (checkout.folder, checkout.origin) if isinstance(checkout, Checkout) else (checkout, None)
+    assert folder is not None
+    packed = pack(folder, libs, packages=not site.has_packages)
+    upload(site.store, job, packed)
+    log(packed.words(origin))
+    return OtherCode(packed.sha256, origin)

@@ -1,0 +1,297 @@
+"""Bring a job's results down: the outputs of its items as files of this machine, under names that people gave."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from tidemill import layout
+from tidemill.client.arguments import indexes
+from tidemill.client.results.downloads import Downloads, TransferProgress, full, unwritable
+from tidemill.client.results.fetch_logs import fetch_logs
+from tidemill.client.results.fetch_state import fetch_state
+from tidemill.client.results.fetch_target import FetchContext, FetchTarget
+from tidemill.client.results.item_names import ItemNames, UsedNames, ending_of, safe_path
+from tidemill.client.site import Site
+from tidemill.errors import CallerError, ObjectNameError, StoreDeniedError, StoreMissingError, one_line
+from tidemill.job import Item, JobSpec
+from tidemill.ledger import Ledger, Outcome
+from tidemill.ledger.outcome_items import items_of, paired
+from tidemill.store import Entry, Store
+
+LISTED_TOGETHER = 100
+"""A share of the items: from a hundredth of them on, one listing of all outputs is shorter than one per item."""
+NAMED = 20
+"""Items and files that a report names."""
+_LISTINGS = 16
+_LOOK_SECONDS = 0.1
+
+
+@dataclass
+class ItemCount:
+    """How many items, and the first of them."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, index: int) -> None:
+        self.count += 1
+        if len(self.first) < NAMED:
+            self.first.append(index)
+
+
+@dataclass
+class FetchReport:
+    """Result of a fetch, so far or at its end.
+
+    Attributes:
+        job: The job's id.
+        folder: Where everything is.
+        items: How many items were asked for.
+        complete: Those of them whose outputs are all in the folder; some succeed without writing a file.
+        unfinished: Items without an outcome yet.
+        failed: Items that failed: they have no outputs.
+        gone: Items whose outputs are not in the store any more.
+        moved: The files.
+        logs: Items that have a log; None when logs were not asked for.
+        states: The same of saved state.
+    """
+
+    job: str
+    folder: str
+    items: int
+    complete: int = 0
+    unfinished: ItemCount = field(default_factory=ItemCount)
+    failed: ItemCount = field(default_factory=ItemCount)
+    gone: ItemCount = field(default_factory=ItemCount)
+    moved: TransferProgress = field(default_factory=TransferProgress)
+    logs: int | None = None
+    states: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """True if the folder has the outputs of every item that was asked for."""
+        return self.complete == self.items and not self.moved.problems
+
+
+OnReport = Callable[[FetchReport], None]
+
+
+class _ItemOutputs(NamedTuple):
+    """Outputs of an item."""
+
+    item: int
+    name: str
+    store: Store
+    prefix: str
+    files: list[Entry]
+    problem: str = ""
+    """Why they cannot be listed."""
+
+
+@dataclass(frozen=True)
+class FetchRequest:
+    """Arguments of a fetch: see `Job.fetch`."""
+
+    folder: Path
+    items: Collection[int] | None
+    failed: bool
+    name: str
+    logs: bool
+    state: bool
+    overwrite: bool = False
+
+
+def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: FetchRequest, on_report: OnReport) -> FetchReport:
+    """See `Job.fetch`."""
+    if wish.failed and not (wish.logs or wish.state):
+        problem = "failed is given without logs or state, and items that failed have no outputs."
+        raise CallerError(problem, "Fetch their logs: `logs=True`.", what="failed")
+    names = ItemNames(wish.name, lambda: items_of(ledger))
+    wanted = None if wish.items is None else set(indexes(wish.items, spec.items_total))
+    if wish.failed:
+        failed = {outcome.index for outcome in ledger.outcomes() if outcome.status == "failed"}
+        wanted = failed if wanted is None else wanted & failed
+    report = FetchReport(spec.job, str(wish.folder), spec.items_total if wanted is None else len(wanted))
+    look = _now_and_then(lambda: on_report(report))
+    with closing(_target(wish)) as target:
+        how = FetchContext(target, wanted, names, report.moved.problems, look)
+        if wish.failed:
+            # They have no outputs.
+            report.complete = report.items
+        else:
+            _fetch_outputs(_Outputs(site, ledger, spec, names, report), how, report)
+        if wish.logs:
+            report.logs = fetch_logs(site.account, ledger, spec, how)
+        if wish.state:
+            report.states = fetch_state(ledger, spec, how)
+    on_report(report)
+    return report
+
+
+def _target(wish: FetchRequest) -> FetchTarget:
+    try:
+        return FetchTarget(wish.folder, wish.overwrite)
+    except OSError as error:
+        raise full(wish.folder, error) or unwritable(wish.folder, error) from None
+
+
+def _fetch_outputs(outputs: _Outputs, how: FetchContext, report: FetchReport) -> None:
+    try:
+        with Downloads(how.target, report.moved, how.look) as downloads:
+            for item_outputs in outputs.find(how.wanted):
+                for entry, target in _targets(item_outputs, outputs.names.of_files):
+                    downloads.add(item_outputs.store, entry, target)
+                report.complete += 1
+    except StoreDeniedError as error:
+        raise _refused(error, report) from error
+
+
+def _now_and_then(look: Callable[[], None]) -> Callable[[], None]:
+    due = 0.0
+
+    def maybe() -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            look()
+            due = time.monotonic() + _LOOK_SECONDS
+
+    return maybe
+
+
+def _refused(error: StoreDeniedError, report: FetchReport) -> StoreDeniedError:
+    advice = (
+        f"Log in again, or ask the stack's owner for access; then repeat the command. {report.moved.files} files came, "
+        "and it fetches only what is missing."
+    )
+    return StoreDeniedError(error.problem, advice, code=error.code, what="output")
+
+
+class _Outputs:
+    """Finds the outputs of items, and notes in a report which items have none."""
+
+    def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, names: ItemNames, report: FetchReport) -> None:
+        self._ledger, self._spec, self.names, self._report = ledger, spec, names, report
+        self._stores = site.stores()
+
+    def find(self, wanted: set[int] | None) -> Iterator[_ItemOutputs]:
+        count = self._spec.items_total if wanted is None else len(wanted)
+        own = self._spec.output is None and self._ledger.store.is_object_store
+        if own and count > self._spec.items_total // LISTED_TOGETHER:
+            yield from self._listed_together(self._succeeded(wanted))
+        else:
+            yield from self._listed_each((o.index, n, o.output or "") for o, n in self._succeeded(wanted))
+
+    # ---- which items have outputs -------------------------------------------------------------------------------
+
+    def _succeeded(self, wanted: set[int] | None) -> Iterator[tuple[Outcome, str]]:
+        """Items with outputs, each with its name in the folder."""
+        report = self._report
+        last = -1
+        ended: set[int] = set()
+        for outcome, item in self._with_items(wanted):
+            if wanted is None:
+                for index in range(last + 1, outcome.index):
+                    report.unfinished.add(index)
+                last = outcome.index
+            else:
+                ended.add(outcome.index)
+            if outcome.status == "failed":
+                report.failed.add(outcome.index)
+            elif outcome.output is None:
+                report.complete += 1
+            else:
+                yield outcome, self.names.of(item)
+        for index in range(last + 1, self._spec.items_total) if wanted is None else sorted(wanted - ended):
+            report.unfinished.add(index)
+
+    def _with_items(self, wanted: set[int] | None) -> Iterator[tuple[Outcome, Item]]:
+        if wanted is None:
+            return paired(self._ledger)
+        chunks = {self._ledger.index().chunk_of(item) for item in wanted}
+        return (pair for pair in paired(self._ledger, chunks) if pair[0].index in wanted)
+
+    # ---- where their files are ----------------------------------------------------------------------------------
+
+    def _listed_together(self, items: Iterable[tuple[Outcome, str]]) -> Iterator[_ItemOutputs]:
+        """By one listing of the job's outputs, which also holds those of attempts that do not count."""
+        store, prefix = self._ledger.store, f"{layout.out(self._spec.job)}/"
+        skip = len(store.uri_of(prefix))
+        attempts: dict[str, str] = {}
+        # An attempt's id is shared by the items of a chunk.
+        waiting = {}
+        for outcome, name in items:
+            index, _, attempt = (outcome.output or "")[skip:].rstrip("/").partition("/")
+            waiting[int(index)] = attempts.setdefault(attempt, attempt), name
+        try:
+            for index, entries in groupby(
+                store.entries(prefix), key=lambda entry: entry.name[len(prefix) :].partition("/")[0]
+            ):
+                attempt, name = waiting.get(int(index), ("", "")) if index.isdecimal() else ("", "")
+                place = f"{prefix}{index}/{attempt}/"
+                files = [entry for entry in entries if attempt and entry.name.startswith(place)]
+                if files:
+                    del waiting[int(index)]
+                    yield _ItemOutputs(int(index), name, store, place, files)
+        except ObjectNameError:
+            # A program has the job's rights, and stores what it likes. One listing per item finds whose it is.
+            left = sorted(waiting.items())
+            yield from self._listed_each((n, name, store.uri_of(f"{prefix}{n}/{at}/")) for n, (at, name) in left)
+            return
+        for index in sorted(waiting):
+            self._without_files(index)
+
+    def _listed_each(self, items: Iterable[tuple[int, str, str]]) -> Iterator[_ItemOutputs]:
+        """By a listing per item, a few side by side; each item with its name in the folder and the URI of its files."""
+        ahead: deque[Future[_ItemOutputs]] = deque()
+        with ThreadPoolExecutor(_LISTINGS) as pool:
+            for item in items:
+                ahead.append(pool.submit(self._list, *item))
+                if len(ahead) > 2 * _LISTINGS:
+                    yield from self._seen(ahead.popleft().result())
+            while ahead:
+                yield from self._seen(ahead.popleft().result())
+
+    def _list(self, index: int, name: str, uri: str) -> _ItemOutputs:
+        store, prefix = self._stores.locate(uri)
+        files: list[Entry] = []
+        problem = ""
+        try:
+            files = sorted(store.entries(prefix))
+        except StoreMissingError:
+            pass
+        except ObjectNameError as error:
+            problem = one_line(error.problem)
+        return _ItemOutputs(index, name, store, prefix, files, problem)
+
+    def _seen(self, outputs: _ItemOutputs) -> Iterator[_ItemOutputs]:
+        if outputs.problem:
+            self._report.moved.problems.append((outputs.name, outputs.problem))
+        elif outputs.files:
+            yield outputs
+        else:
+            self._without_files(outputs.item)
+
+    def _without_files(self, index: int) -> None:
+        if self._spec.names_output_uri:
+            self._report.complete += 1
+        else:
+            self._report.gone.add(index)
+
+
+def _targets(outputs: _ItemOutputs, of_files: bool) -> Iterator[tuple[Entry, str]]:
+    """Each file of an item with its name in the folder."""
+    names = [entry.name[len(outputs.prefix) :] for entry in outputs.files]
+    if of_files and len(names) == 1:
+        yield outputs.files[0], outputs.name + ending_of(names[0])
+        return
+    taken = UsedNames()
+    for number, (entry, name) in enumerate(zip(outputs.files, names, strict=True)):
+        yield entry, f"{outputs.name}/{taken.claim(safe_path(name), f'~{number}')}"

@@ -1,0 +1,145 @@
+"""Values of a job's function: in the items' order, as chunks are committed."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from tidemill.client.watch.status import Status
+from tidemill.client.watch.wait import WatchedJob, watch
+from tidemill.errors import CallerError, ItemFailedError, JobEndedError, RemoteTraceback, decoding
+from tidemill.ledger import Listing, Outcome
+
+_RECORDS_AHEAD = 8
+_FILES_AHEAD = 4
+"""Values from files that are in memory at once; each has at most 64 MiB."""
+HERE_SECONDS = 0.2
+"""Between looks at a job of this machine."""
+
+
+def stream_values(job: WatchedJob, *, return_exceptions: bool, on_status: Callable[[Status], None]) -> Iterator[Any]:
+    """The value of each item, in the items' order. See `Job.values`."""
+    taken, ended = 0, None
+    reader = _Reader(job)
+    poll = HERE_SECONDS if job.site.local else None
+    with ThreadPoolExecutor(2 * _RECORDS_AHEAD) as pool:
+        for status, snapshot in watch(job, repair=True, poll_seconds=poll, log=lambda text: None):
+            on_status(status)
+            ready = _in_a_row(taken, snapshot)
+            for outcome, value in reader.read(range(taken, ready), snapshot, pool):
+                yield _settled(job, outcome, value, return_exceptions)
+            taken, ended = ready, status
+    if ended is not None and taken < job.spec.chunks_total:
+        for outcome, value in reader.begun(taken):
+            yield _settled(job, outcome, value, return_exceptions)
+        command = ended.run_command or f"tidemill resume {job.spec.job}"
+        raise JobEndedError(job.spec.job, ended.state, ended.note or "", command)
+
+
+def _in_a_row(chunk: int, snapshot: Listing) -> int:
+    """The first chunk from this one on that is not done."""
+    while chunk < snapshot.counts.chunks_total and chunk not in snapshot.waiting:
+        chunk += 1
+    return chunk
+
+
+def _settled(job: WatchedJob, outcome: Outcome, value: Callable[[], Any], return_exceptions: bool) -> Any:
+    if outcome.status == "succeeded":
+        return value()
+    if return_exceptions:
+        return failure(job, outcome)
+    raise failure(job, outcome)
+
+
+def failure(job: WatchedJob, outcome: Outcome) -> ItemFailedError:
+    """The failure of an item as an exception, with its traceback there as the cause."""
+    where = f" --pipeline {job.site.descriptor.uri}" if job.site.local else ""
+    command = f"tidemill logs {job.spec.job} --item {outcome.index}{where}"
+    error = ItemFailedError(
+        job.spec.job,
+        outcome.index,
+        outcome.uri,
+        reason=outcome.reason or "",
+        traceback=outcome.error or "",
+        command=command,
+    )
+    error.__cause__ = RemoteTraceback(outcome.error) if outcome.error else None
+    return error
+
+
+class _Reader:
+    """Reads outcomes and their values ahead, a few at a time."""
+
+    def __init__(self, job: WatchedJob) -> None:
+        self._job = job
+        self._stores = job.site.stores()
+
+    def read(
+        self, chunks: Iterable[int], snapshot: Listing, pool: ThreadPoolExecutor
+    ) -> Iterator[tuple[Outcome, Callable[[], Any]]]:
+        """Each outcome of some chunks, with what gives its value."""
+        ahead: deque[tuple[Outcome, Future[Any] | None]] = deque()
+        files = 0
+        for outcome in self._outcomes(chunks, snapshot, pool):
+            file = pool.submit(self._load, outcome) if outcome.value_file and outcome.status == "succeeded" else None
+            files += file is not None
+            ahead.append((outcome, file))
+            while ahead and (ahead[0][1] is None or files > _FILES_AHEAD):
+                files -= ahead[0][1] is not None
+                yield _given(*ahead.popleft())
+        while ahead:
+            yield _given(*ahead.popleft())
+
+    def begun(self, chunk: int) -> Iterator[tuple[Outcome, Callable[[], Any]]]:
+        """The same of a chunk that will not end by itself: its items up to the first one without an outcome."""
+        first = self._job.ledger.index().frame(chunk).first
+        for index, outcome in enumerate(self._job.ledger.outcomes({chunk}), first):
+            if outcome.index != index:
+                return
+            yield outcome, partial(self._load, outcome)
+
+    def _outcomes(self, chunks: Iterable[int], snapshot: Listing, pool: ThreadPoolExecutor) -> Iterator[Outcome]:
+        ahead: deque[Future[list[Outcome]]] = deque()
+        for chunk in chunks:
+            rounds = sorted(number for number, done in snapshot.done.items() if chunk in done)
+            ahead.append(pool.submit(self._job.ledger.merged, chunk, rounds))
+            if len(ahead) > _RECORDS_AHEAD:
+                yield from ahead.popleft().result()
+        while ahead:
+            yield from ahead.popleft().result()
+
+    def _load(self, outcome: Outcome) -> Any:
+        if outcome.value_file is None:
+            return outcome.value
+        uri = f"{outcome.output}{outcome.value_file}"
+        store, name = self._stores.locate(uri)
+        return decode_value(store.get(name), uri)
+
+
+def _given(outcome: Outcome, file: Future[Any] | None) -> tuple[Outcome, Callable[[], Any]]:
+    return outcome, (lambda: outcome.value) if file is None else file.result
+
+
+def decode_value(data: bytes, uri: str) -> Any:
+    """The value that a file holds: JSON, bytes or a NumPy array, as its name ends.
+
+    Raises:
+        CallerError: It is an array, and NumPy is not installed.
+        DamagedError: It is not what its name says.
+    """
+    if uri.endswith(".bin"):
+        return data
+    if uri.endswith(".json"):
+        with decoding(uri):
+            return json.loads(data)
+    try:
+        import numpy
+    except ImportError:
+        raise CallerError(f"{uri} is a NumPy array, and NumPy is not installed here.", "pip install numpy") from None
+    with decoding(uri):
+        return numpy.load(io.BytesIO(data), allow_pickle=False)

@@ -1,0 +1,229 @@
+"""Checks of a request: everything that would fail later, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemill.client.arguments import mapping, texts
+from tidemill.client.health.machine_faults import fleet_errors, image_problems, machine_words
+from tidemill.client.health.preflight import check_output, check_packages
+from tidemill.client.items.order import order_of
+from tidemill.client.items.spool import encodable
+from tidemill.client.items.sweep import fields_of
+from tidemill.client.plan.chunks import ITEM_SECONDS_HERE, Plan, check_sizes, of_equal_weight, plan_chunks
+from tidemill.client.plan.limit import new_limit
+from tidemill.client.plan.notification import told_by
+from tidemill.client.plan.place import Placement, find_place
+from tidemill.client.plan.spec import build_spec
+from tidemill.client.plan.state_settings import (
+    CHUNK_SECONDS,
+    check_state,
+    check_timeout,
+    expires_early,
+    long_on_spot,
+    settings_of,
+    timeout_of,
+    with_origin,
+)
+from tidemill.client.plan.tags import checked_tags
+from tidemill.client.program.check import Program, check_program, is_here, name_of
+from tidemill.client.program.function import takes_input
+from tidemill.client.program.git_code import Checkout, check_libs, opened
+from tidemill.client.rounds.job_uris import References
+from tidemill.client.rounds.predecessors import resolve_after
+from tidemill.client.sending.job_inputs import GivenItems, gather
+from tidemill.client.site import Log, Site
+from tidemill.client.upload.inputs import check_names
+from tidemill.code import CodeArchive, in_code, pack
+from tidemill.errors import CallerError, CloudError
+from tidemill.job import PARTS, JobSpec, spec_version
+from tidemill.metrics import compile_metrics
+from tidemill.request import OPTIONS, JobRequest
+
+ARGUMENT_BYTES = 128 * 1024
+"""Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
+
+
+@dataclass(frozen=True)
+class CheckedRequest:
+    """A request that nothing speaks against, as far as reading tells.
+
+    Attributes:
+        draft: The spec without what depends on the items.
+        place: Where the job runs.
+        packed: The folder of code, or None.
+        gathered: The items.
+        inputs: Named inputs as they were given, with full ids of jobs.
+        plan: The items' chunks.
+        order: The indexes of the items in the order to send them in; empty for the order of the list.
+    """
+
+    draft: JobSpec
+    place: Placement
+    packed: CodeArchive | None
+    gathered: GivenItems
+    inputs: dict[str, str]
+    plan: Plan
+    order: Sequence[int] = ()
+
+
+def check(site: Site, request: JobRequest) -> CheckedRequest:
+    """Check everything that would fail later. Nothing is written.
+
+    Raises:
+        CallerError: Which argument, its value, what is allowed, what to do.
+        CloudError: The queue takes no jobs, or the store did not answer.
+    """
+    log = request.log
+    draft, place, code, packed = _draft(site, request)
+    _check_version(site, draft)
+    check_state(draft)
+    early = expires_early(draft, site.descriptor.expire_jobs_after_days)
+    for words in (early, None if site.local else long_on_spot(draft, place.queue, request.item_seconds)):
+        if words:
+            log(words)
+    check_packages(site, draft, packed)
+    if draft.max_parallel and draft.slots > 1:
+        raise CallerError.about("slots", draft.slots, "1 with max_parallel", "Leave one of the two out.")
+    check_names(draft.inputs, draft.placeholders)
+    folder = None if code is None else Path(_folder(code)).resolve()
+    remarks = list(check_program(Program(draft, folder, site.local)))
+    references = References(site)
+    inputs = references.of_inputs(draft.inputs)
+    if draft.max_parallel and request.longest_first:
+        raise CallerError("longest_first and max_parallel are both given.", "Leave one of the two out.")
+    takes = None if draft.function is None else takes_input(draft.function, folder)
+    gathered = gather(site, request, draft, references, takes_input=takes)
+    for remark in remarks:
+        log(remark)
+    draft = references.waited_for(draft, log)
+    _check_version(site, draft)
+    seconds = request.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
+    plan = plan_chunks(gathered.spool.count, place.fleet_slots, seconds, request.chunk_size, draft.max_parallel)
+    order = order_of(gathered.spool.weights)
+    if order and request.chunk_size is None:
+        plan = of_equal_weight(plan, [gathered.spool.weights[at] for at in order])
+    if not site.local:
+        _check_machines(site, place, log)
+    check_output(site, draft)
+    return CheckedRequest(draft, place, packed, gathered, inputs, plan, order)
+
+
+def _check_version(site: Site, draft: JobSpec) -> None:
+    newest = site.descriptor.max_spec
+    if newest < draft.spec_version:
+        newer = {field for field, part in PARTS.items() if part.since > max(newest, 1) and getattr(draft, field)}
+        asking = [f"`{keyword}`" for keyword, option in OPTIONS.items() if newer & {keyword, option.field}]
+        without = f"leave {' and '.join(asking)} out" if asking else "use an older tidemill"
+        raise CallerError(
+            f"this pipeline's workers read job specs up to version {newest}, this one is of {draft.spec_version}.",
+            f"Ask the stack's owner to run `pulumi up` with a newer worker, or {without}.",
+        )
+
+
+def _check_machines(site: Site, place: Placement, log: Log) -> None:
+    """Check, before anything is written, what machines have reported, the image, and that the queue takes jobs."""
+    for words in machine_words(site, place.queue_name):
+        log(words)
+    for error in fleet_errors(site.store)[0]:
+        log(f"a machine could not run its worker within the last day: {error.text()}")
+    for finding in image_problems(site, place.queue_name, place.image):
+        fix = f"`{finding.command}` fixes it." if finding.command else ""
+        raise CloudError(f"{finding.check}: {finding.detail}.", fix)
+    name = place.queue_name
+    state = site.backend(name).queue_states({name: place.queue})[name]
+    if not state.accepting:
+        raise CloudError(f"queue {name!r} takes no jobs: it is {state.detail}.", "Ask the stack's owner.")
+    if not state.running:
+        log(f"queue {name!r} is {state.detail}; the job waits until its owner fixes that.")
+    else:
+        from tidemill.client.watch.explain import known_trouble
+
+        for words in known_trouble(site, name):
+            log(words)
+
+
+def _draft(
+    site: Site, request: JobRequest
+) -> tuple[JobSpec, Placement, str | Path | Checkout | None, CodeArchive | None]:
+    """The spec with everything except what depends on the items, its place, and its code, as it is and packed."""
+    place = find_place(site.descriptor, request)
+    if callable(request.command) or callable(request.function):
+        raise CallerError(
+            "A Python function is given by its name, because the machines import it: function='module:name', with "
+            "code='.' to send its folder. `pipeline.map` takes the function itself."
+        )
+    command = texts("command", request.command or (), "a list of words", "Split it, or give it as `function`.")
+    service = site.service(place.queue_name)
+    if request.slots > 1 and service.slots == "machine":
+        cloud = site.descriptor.cloud.upper()
+        request.log(f"slots has no effect on {cloud}: a machine runs as many items side by side as fit.")
+    state = with_origin(site.store, settings_of(request.state))
+    check_libs(request.libs, request.code)
+    code = opened(request.code)
+    folder = None if code is None else _folder(code)
+    fields = {
+        **fields_of(request.items),
+        "notify": told_by(site, request.notify, request.log),
+        "metrics": mapping("metrics", request.metrics),
+        "tags": checked_tags(mapping("tags", request.tags), service.tags_billed, request.log),
+        "code_origin": code.origin if isinstance(code, Checkout) else None,
+        "timeout_seconds": timeout_of(request.timeout_seconds, state),
+        "state": state,
+        "inputs": {name: str(value) for name, value in mapping("inputs", request.inputs).items()},
+        "env": mapping("env", request.env),
+        "keep_values": request.function is not None,
+        "limit": new_limit(site, place, request.max_usd, request.usd_per_item_hour, request.log),
+        "after": resolve_after(site, request.after, request.after_success, request.name),
+        **{name: getattr(request, name) for name in ("layout", "function", "attempts", "output", "max_parallel")},
+        **{name: getattr(request, name) for name in ("pip_index", "wheelhouse")},
+    }
+    check_sizes(request.item_seconds, request.chunk_size)
+    packed = None if folder is None else pack(folder, request.libs, packages=not site.has_packages)
+    if not command and request.function is None:
+        raise CallerError("command is empty.", "Give the program that runs for each item: `command`.", what="command")
+    compile_metrics(fields["metrics"])
+    for key, text in [*((f"command[{n}]", w) for n, w in enumerate(command)), *_texts(fields["env"])]:
+        if isinstance(text, str) and not encodable(text):
+            raise CallerError.about(key, text, "UTF-8 text", "Put other bytes into a file.")
+    check_timeout(fields["timeout_seconds"], state)
+    words = command
+    if packed is not None and folder is not None:
+        fields["code"] = packed.sha256
+        words = in_code(command, folder)
+    if site.local:
+        # Its items run in folders of their own.
+        words = [str(Path(word).absolute()) if is_here(word) else word for word in words]
+    spec = build_spec(
+        **fields,
+        command=words or None,
+        spec_version=spec_version(fields),
+        name=name_of(command, request.function) if request.name is None else request.name,
+        queue=place.queue_name,
+        image=place.image,
+        image_ref=place.queue.images[place.image].ref,
+        resources=place.resources,
+        slots=place.slots,
+        chunk_size=request.chunk_size or 1,
+        items_total=1,
+        chunks_total=1,
+    )
+    for number, word in enumerate(command):
+        if len(word.encode()) >= ARGUMENT_BYTES:
+            raise CallerError(
+                f"command[{number}] has {len(word.encode())} bytes; Linux accepts {ARGUMENT_BYTES - 1} in an argument.",
+                "Put it into a file of the image.",
+                what="command",
+            )
+    return spec, place, code, packed
+
+
+def _texts(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in env.items():
+        yield f"env.{name}", f"{name}={value}"
+
+
+def _folder(code: str | Path | Checkout) -> str | Path:
+    return code.folder if isinstance(code, Checkout) else code

@@ -1,0 +1,69 @@
+"""Keywords of the methods that take a request: typed for editors, and checked for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Concatenate, ParamSpec, TypeVar
+
+from tidemill.errors import CallerError, nearest
+from tidemill.request import JobRequest, complete
+
+P = ParamSpec("P")
+Owner = TypeVar("Owner")
+Result = TypeVar("Result")
+
+complete()
+KEYWORDS = frozenset(field.name for field in fields(JobRequest))
+_OTHER_NAMES = {
+    "memory": "memory_mib",
+    "timeout": "timeout_seconds",
+    "n_jobs": "max_parallel",
+    "workers": "max_parallel",
+}
+"""Names of keywords on the command line and in other libraries."""
+
+
+def taking(
+    make: Callable[P, JobRequest],
+) -> Callable[[Callable[[Owner, JobRequest], Result]], Callable[Concatenate[Owner, P], Result]]:
+    """Give a method that takes a request the arguments of the function that makes one."""
+
+    def decorate(method: Callable[[Owner, JobRequest], Result]) -> Callable[Concatenate[Owner, P], Result]:
+        taken = signature(make)
+
+        @wraps(method)
+        def called(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+            check_keywords(method.__name__, kwargs, KEYWORDS | {*taken.parameters})
+            try:
+                taken.bind(*args, **kwargs)
+            except TypeError as error:
+                raise CallerError(f"`{method.__name__}`: {error}.", what=method.__name__) from None
+            return method(self, make(*args, **kwargs))
+
+        owner = Parameter("self", Parameter.POSITIONAL_ONLY)
+        called.__dict__["__signature__"] = taken.replace(parameters=[owner, *taken.parameters.values()])
+        return called
+
+    return decorate
+
+
+def check_keywords(verb: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse keywords that a method does not have.
+
+    Raises:
+        CallerError: One of them, with the one that is probably meant.
+    """
+    names = sorted(known)
+    for name in given:
+        if name in names:
+            continue
+        near = f" Did you mean {_OTHER_NAMES[name]!r}?" if name in _OTHER_NAMES else nearest(name, names)
+        raise CallerError(
+            f"`{verb}` has no setting {name!r}.{near}",
+            f"It has: {', '.join(names)}.",
+            what=name,
+            allowed=", ".join(names),
+        )

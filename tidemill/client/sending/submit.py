@@ -1,0 +1,141 @@
+"""Submitting: check, write, enqueue. A submit that died at any point can be run again and finishes.
+
+The order makes it so: the manifest, then `job.json` (so a job with a spec has all its items), then `rounds/0.json`,
+then the arrays, whose names are looked up before they are enqueued.
+"""
+
+from __future__ import annotations
+
+from tidemill import layout
+from tidemill.client.estimate.expected_cost import expected
+from tidemill.client.health.preflight import check_store
+from tidemill.client.items.spool import Spool
+from tidemill.client.job import Job
+from tidemill.client.journal import enter, newest_specs
+from tidemill.client.plan.chunks import Plan, arrays_of
+from tidemill.client.plan.state_settings import check_paired
+from tidemill.client.rounds.enqueue import enqueue, write_first_round
+from tidemill.client.sending.check import CheckedRequest, check
+from tidemill.client.sending.identity import find_job
+from tidemill.client.sending.job_inputs import uploads
+from tidemill.client.site import Log, Site
+from tidemill.client.upload.meter import unwatched
+from tidemill.code import CodeArchive, upload
+from tidemill.ending.address import keep_address
+from tidemill.errors import CallerError
+from tidemill.figures import counted
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger
+from tidemill.manifest import write_frames
+from tidemill.request import JobRequest
+
+
+def submit(site: Site, request: JobRequest) -> Job:
+    """Send a job, or finish sending it. See `Pipeline.submit`."""
+    checked = check(site, request)
+    check_store(site.store)
+    spool, draft = _upload(site, request, checked)
+    check_paired(site.store, draft.state, spool)
+    if checked.order:
+        spool.reorder(checked.order)
+    named = request.name is not None
+    job, existing = find_job(site, draft, spool.digest, request.chunk_size, named=named, force=request.force)
+    spec = draft.model_copy(
+        update={
+            "job": job,
+            "chunk_size": checked.plan.chunk_size,
+            "items_total": spool.count,
+            "chunks_total": checked.plan.chunks,
+            "user": site.account.user(),
+            "created_at": site.account.at(),
+            "expected": expected(site, checked.place, spool.count, request.item_seconds),
+        }
+    )
+    if request.notify and draft.notify and draft.notify.topic is None and existing is None:
+        keep_address(site.store, job, request.notify)
+    return _send(site, spec, existing, spool, checked.plan, packed=checked.packed, named=named, log=request.log)
+
+
+def _upload(site: Site, request: JobRequest, checked: CheckedRequest) -> tuple[Spool, JobSpec]:
+    """The items and the draft, with the objects of the files that were uploaded."""
+    if checked.gathered.folder is None and not checked.inputs:
+        return checked.gathered.spool, checked.draft
+    with uploads(site, checked.gathered, checked.inputs, checked.draft.timeout_seconds) as bringing:
+        if bringing.amount.files:
+            if bringing.amount.large:
+                request.confirm(bringing.amount)
+            request.log(f"Uploading {bringing.amount.words()}.")
+        spool, inputs = bringing.send(request.watch or unwatched)
+    return spool, checked.draft.model_copy(update={"inputs": inputs})
+
+
+def _send(
+    site: Site,
+    spec: JobSpec,
+    existing: JobSpec | None,
+    spool: Spool,
+    plan: Plan,
+    *,
+    packed: CodeArchive | None,
+    named: bool,
+    log: Log,
+) -> Job:
+    """Write the job and enqueue it; of a job that is `known`, only what is missing."""
+    ledger = Ledger(site.store, spec.job)
+    if existing is None:
+        if packed is not None:
+            upload(site.store, spec.job, packed)
+            log(packed.words(spec.code_origin))
+        made = write_frames(site.store, spec.job, spool.frames(plan.sizes()))
+        # Of two submits at once the first manifest counts: the items are the same, the chunks may differ.
+        size = spec.chunk_size if made.chunks == spec.chunks_total else made.largest
+        spec = spec.model_copy(update={"manifest": made.sha256, "chunks_total": made.chunks, "chunk_size": size})
+        # Of two submits at once the first spec counts: the job is the same, only who and when may differ.
+        site.store.create(layout.spec(spec.job), spec.model_dump_json().encode())
+        enter(site.store, spec)
+        log(f"{counted(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
+        if spec.limit:
+            price = f"{spec.limit.usd_per_item_hour:.3g} USD per item-hour"
+            log(f"The job stops at about {spec.limit.max_usd:g} USD ({price}).")
+        if not named:
+            # Its id is new each time, so the same command would be another job.
+            log(
+                f"If this is interrupted, `tidemill resume {spec.job}` finishes it. With `name`, so does the same call."
+            )
+        elif other := next((one for one in newest_specs(site.store, spec.name) if one.job != spec.job), None):
+            log(f"{spec.name} is also the name of {other.job}; from now on it means {spec.job}.")
+    elif _max_usd(existing) != _max_usd(spec):
+        raise CallerError(
+            f"max_usd is {_max_usd(spec)}, and with this name and these items it is the job {spec.job}, sent with "
+            f"{_max_usd(existing)}.",
+            f"Give the same; `tidemill resume {spec.job} --max-usd USD` changes a limit.",
+            what="max_usd",
+        )
+    elif note := ledger.cancellation():
+        more = " --max-usd USD" if "max_usd" in note else ""
+        raise CallerError(
+            f"name is {spec.name!r}, and with these items it is the job {spec.job}, which is cancelled"
+            f"{' at its limit' if more else ''}.",
+            f"`tidemill resume {spec.job}{more}` runs what is left; or choose another name.",
+        )
+    if existing and existing.notify != spec.notify:
+        log(f"{spec.job} was sent before: {existing.notify.to if existing.notify else 'no one'} is told when it ends.")
+    spec = existing or ledger.spec()
+    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), site.backend(spec.queue).service.array_chunks)
+    round_ = write_first_round(site, ledger, spec, arrays)
+    job = Job(site, spec.job, spec)
+    job.enqueued = enqueue(site, spec, round_)
+    if spec.limit and (note := ledger.cancellation()):
+        log(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
+    if existing is not None:
+        seen = job.status(consumption=False, running=True) if site.local else job.progress()
+        done = f"{existing.items_total - seen.remaining} of {existing.items_total} items are done"
+        rest = f" {counted(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
+        log(f"{spec.job} already exists: {done}.{rest}")
+        for words in job.stale():
+            log(f"{words} With `force=True`, every item runs anew, as another job.")
+    return job
+
+
+def _max_usd(spec: JobSpec) -> str:
+    return f"{spec.limit.max_usd:g}" if spec.limit else "none"

@@ -1,0 +1,337 @@
+"""A job in numbers, and the figures of a job that has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from tidemill.client.plan.limit import LimitUse
+from tidemill.client.report.consumption import Consumption
+from tidemill.client.watch.saved_state import SavedState
+from tidemill.completion import SUBMIT_AGAIN
+from tidemill.explain import Reason
+from tidemill.figures import duration
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Listing, RetryProgress
+from tidemill.ledger.gate import Gate, UnfinishedJob, begun_at, look
+from tidemill.ledger.outcome_sources import OutcomeSources, ended_chunks
+from tidemill.manifest import ManifestIndex
+from tidemill.store import Store
+
+State = Literal["waiting", "running", "finished", "cancelled", "lost"]
+SPEED_SECONDS = 600.0
+_PARALLEL = 16
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Chunks by what is happening to them; `waiting` and `running` are the cloud's figures and may lag."""
+
+    total: int
+    done: int
+    waiting: int = 0
+    running: int = 0
+    lost: list[int] = field(default_factory=list)
+    """Chunks without a record that the cloud will not deliver again."""
+    dead: list[int] = field(default_factory=list)
+    """Those of them that are dead letters: delivered as often as the queue allows."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """Status of a job's items so far.
+
+    Attributes:
+        state: `waiting` for machines, `running`, `finished`, `cancelled`, or `lost`: the rest will not be delivered.
+        remaining: Items without an outcome.
+        reclaims: Deliveries that a reclaim ended.
+        note: Remark for people: the cloud's reason, why the code does not start, who cancelled.
+        start_failures: Runs of the user's code that never started.
+        items_a_second: Over the last minutes; None when nothing ended in them, or the job has ended.
+        seconds_left: At that speed.
+        consumption: Resources that items take, from a sample of records; None without a sample, or where not asked for.
+        suggestion: A better request, where the job's request and its consumption differ much.
+        fleet_errors: Errors of a day of machines that could not run their worker, and what keeps machines from coming:
+            stockouts, quotas, a reconciler that does not run.
+        run_command: The command that continues a local job, when no run works on it.
+        spent: Its consumption of its limit; None for a job without one.
+        waits_for: Jobs that must be complete before its first item runs, while they are not.
+        saved: How much of the state of its items is saved; None without state, and where it was not asked for.
+        again: Items that run again and keep their outcome until there is a new one; None where none do.
+        final: No command lets it go on: it is cancelled, and a job that it waits for is gone.
+        told: Those who asked for it were told of its end; None while it has not ended, and where no one asked.
+        explained: Why it does not progress, when nothing was committed for five minutes; see `Job.explain`.
+    """
+
+    job: str
+    state: State
+    items: int
+    succeeded: int
+    failed: int
+    remaining: int
+    chunks: Chunks
+    reclaims: int
+    rounds: int
+    note: str | None = None
+    start_failures: int = 0
+    items_a_second: float | None = None
+    seconds_left: float | None = None
+    consumption: Consumption | None = None
+    suggestion: str | None = None
+    fleet_errors: list[str] = field(default_factory=list)
+    run_command: str | None = None
+    again: RetryProgress | None = None
+    spent: LimitUse | None = None
+    waits_for: list[UnfinishedJob] = field(default_factory=list)
+    saved: SavedState | None = None
+    explained: Reason | None = None
+    told: str | None = None
+    final: bool = False
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Items that have ended, and of how many. While nothing but a retry runs, those of the retry."""
+        if self.again is None:
+            return self.succeeded + self.failed, self.items
+        if not self.remaining:
+            return self.again.ended, self.again.items
+        return self.succeeded + self.failed - (self.again.items - self.again.ended), self.items
+
+    @property
+    def ended(self) -> bool:
+        """True if nothing will change by itself."""
+        return self.state in ("finished", "cancelled", "lost")
+
+    @property
+    def verdict(self) -> str:
+        """The state in a word for people, who ask whether a job succeeded; `state` says whether it is over."""
+        if self.state == "finished":
+            return "failed" if self.failed else "succeeded"
+        return "paused" if self.run_command else self.state
+
+    @property
+    def exit_code(self) -> int:
+        """1 when items have failed, or will not get the outcome that was asked for."""
+        return 1 if self.failed or self.state in ("cancelled", "lost") else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Stable keys."""
+        return asdict(self) | {"ended": self.ended}
+
+    def continued_by(self, where: str = "") -> str | None:
+        """Command that continues a cancelled job, or one that no local run works on. `where` names its pipeline if
+        needed."""
+        if self.final:
+            return None
+        if self.state != "cancelled":
+            return self.run_command
+        if (self.note or "").endswith(SUBMIT_AGAIN):
+            return None
+        command = f"tidemill resume {self.job}{where}"
+        if self.spent and self.spent.reached:
+            return f"{command} --max-usd USD, more than {self.spent.max_usd:g}"
+        return command
+
+    def facts(self) -> dict[str, object]:
+        chunks = self.chunks
+        words = [f"{chunks.done} of {chunks.total} done", f"{chunks.running} running", f"{chunks.waiting} waiting"]
+        table: dict[str, object] = {
+            "job": self.job,
+            "state": self.verdict,
+            "items": self.items,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "remaining": self.remaining,
+            **self._again(),
+            "chunks": words[0] if self.run_command else ", ".join(words),
+        }
+        if not self.run_command:
+            table["reclaims"] = self.reclaims
+        if self.spent:
+            table["cost"] = self.spent.words()
+        if self.items_a_second:
+            left = f", about {duration(self.seconds_left)} left" if self.seconds_left else ""
+            table["speed"] = f"{self.items_a_second:.3g} items/s{left}"
+        for part in (self.consumption, self.saved):
+            table |= part.facts() if part else {}
+        if self.suggestion:
+            table["suggestion"] = self.suggestion
+        for number, error in enumerate(self.fleet_errors):
+            table["fleet" + f" {number + 1}" * (number > 0)] = error
+        if command := self.continued_by():
+            table["continue"] = command
+        else:
+            lost = [chunk for chunk in chunks.lost if chunk not in chunks.dead]
+            if chunks.dead:
+                words = f"{_some(chunks.dead)}: `tidemill retry {self.job} --dead` puts them back"
+                table["dead letters"] = f"{len(chunks.dead)} {words}"
+            if lost:
+                table["lost"] = f"{len(lost)} deliveries {_some(lost)}: `tidemill resume {self.job}` repairs that"
+        if self.failed:
+            table["failures"] = f"tidemill failures {self.job}; `tidemill retry {self.job} --failed` runs them again"
+        return table | self._why() | ({"notify": self.told} if self.told else {})
+
+    def _why(self) -> dict[str, object]:
+        """The last lines: why it does not progress, and what else a person should know."""
+        why: dict[str, object] = (
+            {"why": f"{self.explained.line}; `tidemill explain {self.job}`"} if self.explained else {}
+        )
+        return why | ({"note": self.note} if self.note else {})
+
+    def _again(self) -> dict[str, object]:
+        if self.again is None:
+            return {}
+        failed = f", {self.again.failed} failed again" if self.again.failed else ""
+        return {"run again": f"{self.again.ended} of {self.again.items} ended{failed} (round {self.again.since})"}
+
+
+def _some(chunks: Sequence[int]) -> str:
+    return f"(chunks {', '.join(map(str, chunks[:10]))}{', ...' if len(chunks) > 10 else ''})"
+
+
+def items_a_second(listing: Listing, index: ManifestIndex) -> float | None:
+    """The speed of the last ten minutes, from the times of records; None when too few ended."""
+    rounds = {round_.round: round_ for round_ in listing.rounds}
+    return speed_of(
+        (at, rounds[r].size(chunk, index)) for r, done in listing.done.items() for chunk, at in done.items()
+    )
+
+
+def speed_of(ended: Iterable[tuple[float, float]]) -> float | None:
+    """The same from the time and the items of each record."""
+    records = sorted(ended)
+    # The times are the store's, and this machine's clock may be slow.
+    now = max([time.time(), *(at for at, _ in records[-1:])])
+    recent = [(at, size) for at, size in records if at >= now - SPEED_SECONDS]
+    # The first item to end began before this time, unless another one ended before that.
+    first = 0 if len(recent) < len(records) else 1
+    since = now - SPEED_SECONDS if first == 0 else (recent[0][0] if recent else now)
+    items = sum(size for _, size in recent[first:])
+    return items / max(now - since, 0.001) if items else None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of a job, added up from its outcomes.
+
+    Attributes:
+        attempts: Attempts of items that ran to their end.
+        reclaims: Deliveries that a reclaim ended.
+        cpu_seconds: Of the attempts that decided.
+        wall_seconds: From the submit to the last record.
+        peak_memory_mib: The largest of any item.
+        outputs: Items that have written files to their output folder.
+    """
+
+    succeeded: int
+    failed: int
+    attempts: int
+    reclaims: int
+    cpu_seconds: float
+    wall_seconds: float
+    peak_memory_mib: float
+    outputs: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Stable keys."""
+        return asdict(self)
+
+
+def summarise(ledger: Ledger, spec: JobSpec, reclaims: int) -> Summary:
+    """Read every record of a job once, and the progress of chunks without one, and add up. Memory does not grow with
+    the job."""
+    ended = ended_chunks(ledger.store, ledger.job, ledger.rounds(), ledger.done_chunks)
+    total = Summary(0, 0, 0, reclaims, 0.0, 0.0, 0.0)
+    # A folder answers at once: there only the reading of lines takes time, and records would pile up in memory.
+    with ThreadPoolExecutor(_PARALLEL if ledger.store.is_object_store else 1) as pool:
+        chunks = list(ended)
+        for start in range(0, len(chunks), _AT_ONCE):
+            some = chunks[start : start + _AT_ONCE]
+            for part in pool.map(lambda chunk: _summary_of(ledger, spec, chunk, ended[chunk]), some):
+                total = _together(total, part)
+    cpu, wall, peak = round(total.cpu_seconds, 3), round(total.wall_seconds, 3), round(total.peak_memory_mib, 1)
+    return replace(total, cpu_seconds=cpu, wall_seconds=wall, peak_memory_mib=peak)
+
+
+def _together(one: Summary, other: Summary) -> Summary:
+    largest = {key: max(getattr(one, key), getattr(other, key)) for key in ("wall_seconds", "peak_memory_mib")}
+    summed = {each.name: getattr(one, each.name) + getattr(other, each.name) for each in fields(Summary)}
+    return Summary(**(summed | largest))
+
+
+def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, ended: OutcomeSources) -> Summary:
+    """The figures of a chunk: later outcomes replace earlier ones."""
+    records = [record for number in ended.rounds if (record := ledger.chunk(number, chunk).committed())]
+    times = [datetime.fromisoformat(record.header.committed_at).timestamp() for record in records]
+    by_index = {outcome.index: outcome for record in records for outcome in record.outcomes}
+    if ended.unfinished is not None:
+        times.append(ended.at)
+        by_index |= {outcome.index: outcome for outcome in ledger.merged(chunk, (), ended.unfinished)}
+    outcomes = by_index.values()
+    failed = sum(outcome.status == "failed" for outcome in outcomes)
+    return Summary(
+        succeeded=len(outcomes) - failed,
+        failed=failed,
+        attempts=sum(outcome.attempts for outcome in outcomes),
+        reclaims=0,
+        cpu_seconds=sum(outcome.cpu_seconds for outcome in outcomes),
+        wall_seconds=max((at - spec.created_at.timestamp() for at in times), default=0.0),
+        peak_memory_mib=max((outcome.peak_memory_mib for outcome in outcomes), default=0.0),
+        outputs=sum(outcome.output is not None for outcome in outcomes),
+    )
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A job as `tidemill jobs` shows it, from the store alone.
+
+    Attributes:
+        state: `finished`, `cancelled`, or `open`: the queue was not asked.
+        created_at: When it was submitted, ISO 8601.
+        waits_for: Jobs that must be complete before its first item runs, while they are not.
+    """
+
+    job: str
+    queue: str
+    user: str
+    created_at: str
+    state: Literal["finished", "cancelled", "open"]
+    items: int
+    succeeded: int
+    failed: int
+    remaining: int
+    waits_for: list[UnfinishedJob] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        if self.waits_for:
+            return Gate(self.waits_for).words()
+        return self.state if self.state != "finished" else "failed" if self.failed else "succeeded"
+
+
+def job_rows(store: Store, specs: Iterable[JobSpec]) -> list[JobRow]:
+    """A row for each job, in their order."""
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda spec: _job_row(Ledger(store, spec.job), spec), specs))
+
+
+def _job_row(ledger: Ledger, spec: JobSpec) -> JobRow:
+    counts = ledger.counts()
+    waits = not counts.cancelled and begun_at(ledger.store, spec) is None
+    return JobRow(
+        job=spec.job,
+        queue=spec.queue,
+        user=spec.user,
+        created_at=spec.created_at.isoformat(timespec="seconds"),
+        state="finished" if counts.finished else "cancelled" if counts.cancelled else "open",
+        items=counts.items,
+        succeeded=counts.succeeded,
+        failed=counts.failed,
+        remaining=counts.remaining,
+        waits_for=look(ledger.store, spec.after).waits if waits else [],
+    )

@@ -1,0 +1,135 @@
+"""Watching a job until it ends: looks at growing intervals, and repairs of what the cloud has lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tidemill.client.rounds.deliveries import known_arrays
+from tidemill.client.rounds.rounds import send_again
+from tidemill.client.site import Log, Site
+from tidemill.client.watch.hints import Hints
+from tidemill.client.watch.observation import observe
+from tidemill.client.watch.running_items import RunningItems
+from tidemill.client.watch.status import Status
+from tidemill.errors import CloudError, StoreDeniedError
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Listing
+from tidemill.ledger.rounds import round_of
+
+POLL_SECONDS = 2.0
+SLOWEST_POLL_SECONDS = 15.0
+LISTING_SECONDS = 0.4
+"""Pause per listing that a poll takes: an hour takes 9,000 listings at most, which cost 0.045 USD."""
+FRUITLESS_REPAIRS = 3
+"""After this many repairs that finish no chunk, `wait` gives up."""
+OUTAGES = 10
+"""Polls in a row that the store or the cloud may refuse before `wait` gives up."""
+
+
+@dataclass(frozen=True)
+class WatchedJob:
+    """A job, as those see it who watch it."""
+
+    site: Site
+    ledger: Ledger
+    spec: JobSpec
+    running: RunningItems
+    hints: Hints = field(default_factory=Hints)
+
+    def look(self, *, consumption: bool, running: bool) -> tuple[Status, Listing]:
+        """The job's status (see `Job.status`), and the names of the store that it was made from."""
+        seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
+        status, listing = seen.status(), seen.listing
+        if running and status.state != "finished":
+            status = self.running.added(status, listing)
+        return (self.hints.added(status, seen) if running and not status.ended else status), listing
+
+    def end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:
+        """End the first so many rounds, or all there are. Returns how many arrays were ended."""
+        covered = self.ledger.cancel(self.site.account.user(), reason, rounds, max_usd)
+        arrays = known_arrays(self.site, self.spec)
+        return self.site.backend(self.spec.queue).cancel(
+            [array for array in arrays if round_of(array.name) < covered], reason
+        )
+
+
+def watch(job: WatchedJob, *, repair: bool, poll_seconds: float | None, log: Log) -> Iterator[tuple[Status, Listing]]:
+    """Each look at a job, the last one when it has ended. See `Job.wait`."""
+    repairs, others = Repairs(job, log), dict[str, Repairs]()
+    store, last, stopped = job.site.store, None, False
+    quickest = pause = POLL_SECONDS if poll_seconds is None else poll_seconds
+    while True:
+        listings = store.listings
+        status, listing = _patient_look(job, pause, log)
+        listings = store.listings - listings
+        yield status, listing
+        if status.spent and status.spent.reached and not stopped and not status.ended:
+            # Workers see it too; what still waits is ended here, without a machine for it.
+            stopped = True
+            job.end(f"max_usd: {status.spent.words()} are spent", status.rounds, status.spent.max_usd)
+        if status.chunks.lost and repair and not status.run_command and repairs.worth_it(status):
+            repairs.enqueue(status)
+        elif status.ended and not (repair and _mend(job, status, others, log)):
+            return
+        pause = quickest if status != last else min(pause * 1.5, max(quickest, SLOWEST_POLL_SECONDS))
+        if poll_seconds is None and store.is_object_store:
+            pause = max(pause, LISTING_SECONDS * listings)
+        last = status
+        time.sleep(pause)
+
+
+def _mend(job: WatchedJob, status: Status, repairs: dict[str, Repairs], log: Log) -> bool:
+    """Enqueue again what jobs have lost that a job waits for. False when that has brought nothing, or nothing can."""
+    mended = False
+    for waited in status.waits_for:
+        ledger = Ledger(job.site.store, waited.job)
+        other = WatchedJob(job.site, ledger, ledger.spec(), RunningItems(ledger))
+        seen, _ = other.look(consumption=False, running=False)
+        repair = repairs.setdefault(waited.job, Repairs(other, log))
+        if seen.chunks.lost and not seen.run_command and repair.worth_it(seen):
+            repair.enqueue(seen)
+            mended = True
+        mended = mended or _mend(other, seen, repairs, log)
+    return mended
+
+
+def _patient_look(job: WatchedJob, pause: float, log: Log) -> tuple[Status, Listing]:
+    for outage in range(1, OUTAGES + 1):
+        try:
+            return job.look(consumption=False, running=True)
+        except StoreDeniedError:
+            raise
+        except CloudError as error:
+            if outage == OUTAGES:
+                raise
+            log(f"{error} Asking again.")
+            time.sleep(pause)
+    raise AssertionError("unreachable")
+
+
+class Repairs:
+    """Enqueues lost deliveries again, until that brings nothing."""
+
+    def __init__(self, job: WatchedJob, log: Log) -> None:
+        self._job, self._log = job, log
+        self._fruitless = 0
+        self._done = -1
+
+    def worth_it(self, status: Status) -> bool:
+        return self._fruitless < FRUITLESS_REPAIRS or status.chunks.done > self._done
+
+    def enqueue(self, status: Status) -> None:
+        """Enqueue what a status calls lost, if that is still so. Of all watchers one does it: the others find another
+        round and look again."""
+        job, listing = self._job, self._job.ledger.listing()
+        lost = [chunk for chunk in status.chunks.lost if chunk in listing.waiting]
+        if listing.counts.rounds != status.rounds or listing.counts.cancelled or not lost:
+            return
+        sent = send_again(job.site, job.spec, listing, lost)
+        if sent is None:
+            return
+        self._fruitless = 1 if status.chunks.done > self._done else self._fruitless + 1
+        self._done = status.chunks.done
+        self._log(f"{len(lost)} lost deliveries ({status.note}) are enqueued again as round {sent.round}.")
