@@ -52,10 +52,10 @@ def base(architecture: str) -> Base:
     """
     if sys.platform != "linux":
         raise BuildError(f"The worker is built from a Linux machine's own Python and libraries, not on {sys.platform}.")
-    return Here() if architecture == tools.architecture() else Debian(architecture)
+    return LocalPython() if architecture == tools.architecture() else Debian(architecture)
 
 
-class Here:
+class LocalPython:
     """This machine's own Python."""
 
     strip = "strip"
@@ -70,8 +70,8 @@ class Here:
         """As Python's own `sysconfig` has them."""
         prefix = Path(sys.base_prefix)
         places = {"base": str(prefix), "platbase": sys.base_exec_prefix}
-        found = [Path(sysconfig.get_path(name, vars=places)) for name in ("stdlib", "platstdlib")]
-        return {str(path.relative_to(prefix)): path for path in found}
+        folders = [Path(sysconfig.get_path(name, vars=places)) for name in ("stdlib", "platstdlib")]
+        return {str(path.relative_to(prefix)): path for path in folders}
 
     def needed(self, path: Path) -> Iterator[tuple[str, str]]:
         """Source: https://man7.org/linux/man-pages/man1/ldd.1.html"""

@@ -58,13 +58,13 @@ def packages(architecture: str, names: tuple[str, ...]) -> Path:
 def version(architecture: str) -> tuple[int, int, int]:
     """The version of its Python."""
     header = root(architecture).parent / "versions"
-    found = re.search(rf"^{PYTHON}-minimal_(\d+)\.(\d+)\.(\d+)", header.read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]), int(found[2]), int(found[3])
+    match = re.search(rf"^{PYTHON}-minimal_(\d+)\.(\d+)\.(\d+)", header.read_text(), re.MULTILINE)
+    assert match is not None
+    return int(match[1]), int(match[2]), int(match[3])
 
 
 def command(unpacked: Path) -> list[str]:
-    """What starts its Python on this machine, whatever C library this machine has."""
+    """Command line that starts the unpacked Python on this machine, whatever C library this machine has."""
     triple = TRIPLES[tools.architecture()]
     folders = [unpacked / "lib" / triple, unpacked / "usr/lib" / triple]
     (loader,) = folders[0].glob("ld-linux-*")
@@ -112,8 +112,8 @@ def _sites() -> dict[str, str]:
     """Addresses of Debian's archives, by the last part of their paths."""
     if mirror := os.environ.get(MIRROR, "").rstrip("/"):
         return {path: f"{mirror}/{path}" for path in ("debian", "debian-security")}
-    said = tools.run(["apt-get", "indextargets", "--format", "$(SITE)"]).stdout
-    sites = {site.rpartition("/")[2]: site for site in (line.rstrip("/") for line in said.splitlines())}
+    listing = tools.run(["apt-get", "indextargets", "--format", "$(SITE)"]).stdout
+    sites = {site.rpartition("/")[2]: site for site in (line.rstrip("/") for line in listing.splitlines())}
     if not {"debian", "debian-security"} <= sites.keys():
         raise BuildError(f"apt on this machine does not know Debian's archives: set {MIRROR} to a mirror's address.")
     return sites

@@ -16,7 +16,7 @@ HOME = "/tidemill"
 NAME = "tidemill-worker"
 
 
-class Built(NamedTuple):
+class BuildResult(NamedTuple):
     """The result of a build."""
 
     tree: Path
@@ -27,7 +27,7 @@ class Built(NamedTuple):
     """Bytes that a machine downloads."""
 
 
-def build(folder: Path, cloud: str, architecture: str | None = None) -> Built:
+def build(folder: Path, cloud: str, architecture: str | None = None) -> BuildResult:
     """Build the tree and the image of one cloud in a folder.
 
     Args:
@@ -46,7 +46,7 @@ def build(folder: Path, cloud: str, architecture: str | None = None) -> Built:
         "Labels": {"org.opencontainers.image.title": NAME, "org.opencontainers.image.version": version()},
     }
     digest = layout.write({HOME.lstrip("/"): folder / "tree"}, architecture, config)
-    return Built(folder / "tree", layout.folder, digest, layout.size)
+    return BuildResult(folder / "tree", layout.folder, digest, layout.size)
 
 
 def start_seconds(tree: Path) -> float:
@@ -60,9 +60,9 @@ def start_seconds(tree: Path) -> float:
 
 def version() -> str:
     """The version of this checkout's worker."""
-    found = re.search(r'^__version__ = "(.+)"', (tree.ROOT / "tidemill/version.py").read_text(), re.MULTILINE)
-    assert found is not None
-    return found[1]
+    match = re.search(r'^__version__ = "(.+)"', (tree.ROOT / "tidemill/version.py").read_text(), re.MULTILINE)
+    assert match is not None
+    return match[1]
 
 
 def tag_of(digest: str) -> str:

@@ -68,7 +68,7 @@ class Layout:
         path = self._blobs / "layer"
         # No name and no time in the header of the compressed file: the bytes stay the same.
         with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-            plain = _Hashed(packed)
+            plain = _HashingWriter(packed)
             _write_tar(plain, files)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -84,7 +84,7 @@ class Layout:
         return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(data)}
 
 
-class _Hashed(io.RawIOBase):
+class _HashingWriter(io.RawIOBase):
     """Passes written data on and computes its digest."""
 
     def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:

@@ -31,8 +31,8 @@ def architecture() -> str:
     try:
         return ARCHITECTURES[platform.machine()]
     except KeyError:
-        known = ", ".join(ARCHITECTURES)
-        raise BuildError(f"There is no worker for {platform.machine()} machines, only for {known}.") from None
+        names = ", ".join(ARCHITECTURES)
+        raise BuildError(f"There is no worker for {platform.machine()} machines, only for {names}.") from None
 
 
 def entry(target: Path, architecture: str) -> None:

@@ -27,8 +27,10 @@ _IMPORTED = ("certifi", "obstore", "pydantic", "regex", "zstandard")
 WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
 """A worker's imports by cloud, without their dependencies. Neither cloud's worker uses an SDK, so both trees are
 identical."""
-NOT_OURS = ("backends", "cli", "client", "machines", "money.py", "prices")
+NOT_OURS = ("cli", "client", "machines", "money.py", "prices")
 """Parts of `tidemill` that a worker never imports. So new prices do not change the image."""
+ROOMS, PARTS = ("clouds", "services"), ("__init__.py", "lease.py")
+"""Folders of `tidemill` of whose folders a worker has these files: records, and what makes a worker's place."""
 NO_STDLIB = (
     "__pycache__", "_pydecimal.py", "config-*", "dbm", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
     "dist-packages", "sqlite3", "test", "tests", "tkinter", "turtle*", "unittest", "venv", "wsgiref", "xmlrpc",
@@ -107,15 +109,15 @@ def _wheels(site: Path, cloud: str, source: Base) -> None:
 
 def _closure(names: tuple[str, ...]) -> set[str]:
     """These distributions and all their dependencies here."""
-    found: set[str] = set()
+    closure: set[str] = set()
     waiting = list(names)
     while waiting:
         name = _normal(waiting.pop())
-        if name not in found:
-            found.add(name)
+        if name not in closure:
+            closure.add(name)
             needs = distribution(name).requires or []
             waiting += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needs if "extra ==" not in need]
-    return found
+    return closure
 
 
 def _locked(names: set[str]) -> Iterator[str]:
@@ -144,7 +146,11 @@ def _package(site: Path) -> None:
     top = ROOT / "tidemill"
 
     def ignore(folder: str, names: list[str]) -> set[str]:
-        return ignored(folder, names) | ({*NOT_OURS} & {*names} if Path(folder) == top else set())
+        parts = Path(folder).relative_to(top).parts
+        ours = {*names} - {*NOT_OURS} if not parts else {*names}
+        if parts and parts[0] in ROOMS:
+            ours = {name for name in names if name in PARTS or (len(parts) == 1 and (Path(folder) / name).is_dir())}
+        return ignored(folder, names) | ({*names} - ours)
 
     shutil.copytree(top, site / "tidemill", ignore=ignore)
     (site / "__main__.py").write_text(MAIN)
@@ -152,13 +158,13 @@ def _package(site: Path) -> None:
 
 def _objects(tree: Path) -> list[Path]:
     """Files that the loader loads."""
-    found = []
+    objects = []
     for path in sorted(tree.rglob("*")):
         if path.is_file() and not path.is_symlink():
             with path.open("rb") as file:
                 if file.read(4) == b"\x7fELF":
-                    found.append(path)
-    return found
+                    objects.append(path)
+    return objects
 
 
 def _strip(tree: Path, source: Base) -> None:

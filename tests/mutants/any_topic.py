@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.gcp.reconciler_function import chains
+from components.services.pubsub.reconciler_function import chains
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Mutant: a running machine is taken for one that never came, so that a fleet that is too large shrinks."""
 
-from components.gcp.reconciler_function import decide
+from components.services.pubsub.reconciler_function import decide
 
 STATE = decide.Machine.state
 

@@ -1,8 +1,8 @@
 """Mutant: dead letters are never checked."""
 
-from tidemill.backends import DeadLetter
-from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.descriptor import Queue
+from tidemill.services.backend import DeadLetter
+from tidemill.services.pubsub.backend import GcpPubSub
 
 
 def none(self: GcpPubSub, queue: Queue, job: str) -> list[DeadLetter]:

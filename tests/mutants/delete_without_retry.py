@@ -2,7 +2,7 @@
 
 import pulumi
 
-from components.aws import compute_environment
+from components.services.batch import compute_environment
 
 
 async def give_up(args: pulumi.ErrorHookArgs) -> bool:

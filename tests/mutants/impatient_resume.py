@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.client import deliveries, rounds
+from tidemill.client.rounds import deliveries, rounds
 
 
 def reconcile(*arguments: Any, **more: Any) -> deliveries.Deliveries:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidemill.worker import held
+from tidemill.worker import held_chunks
 
 
 def never(*_: Any) -> bool:
@@ -10,4 +10,4 @@ def never(*_: Any) -> bool:
 
 
 def apply() -> None:
-    held.ends_job = never
+    held_chunks.ends_job = never

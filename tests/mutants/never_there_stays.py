@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from components.gcp.reconciler_function import decide
+from components.services.pubsub.reconciler_function import decide
 
 
 def nothing(*_: Any) -> list[decide.Decision]:

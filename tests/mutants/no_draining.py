@@ -1,6 +1,6 @@
 """Mutant: machines do not take themselves out of placement when the notice comes."""
 
-from components.aws import user_data
+from components.services.batch import user_data
 
 
 def apply() -> None:

@@ -2,11 +2,11 @@
 
 import runpy
 
-from tidemill.store import Created, Store
+from tidemill.store import CreateResult, Store
 
 
-def believe(self: Store, name: str, data: bytes) -> Created:
-    return Created(False, data)
+def believe(self: Store, name: str, data: bytes) -> CreateResult:
+    return CreateResult(False, data)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Mutant: the reconciler takes a running machine for one that has left."""
 
-from components.gcp.reconciler_function import decide
+from components.services.pubsub.reconciler_function import decide
 
 
 def apply() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.gcp.reconciler_function import chains
+from components.services.pubsub.reconciler_function import chains
 
 
 def apply() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tidemill.client import rounds
+from tidemill.client.rounds import rounds
 
 SOUND = rounds._send
 

@@ -1,13 +1,13 @@
 """Mutant: what was learnt of a file after the mark was made counts, too."""
 
-from tidemill.state.grown import Grown
+from tidemill.state.append_only import AppendOnlyFiles
 
 
 def apply() -> None:
-    marked = Grown.marked
+    marked = AppendOnlyFiles.marked
 
     def always(self, mark):
         self._after = None
         marked(self, mark)
 
-    Grown.marked = always  # type: ignore[method-assign]
+    AppendOnlyFiles.marked = always  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
 """Mutant: whatever is newer than the mark voids it, also a log."""
 
-from tidemill.state.grown import Grown
+from tidemill.state.append_only import AppendOnlyFiles
 
 
 def apply() -> None:
-    Grown.has = Grown.only = lambda self, path: False  # type: ignore[method-assign]
+    AppendOnlyFiles.has = AppendOnlyFiles.only = lambda self, path: False  # type: ignore[method-assign]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from tidemill.client import Status, waiting
-from tidemill.client.rounds import send_again
+from tidemill.client import Status
+from tidemill.client.rounds.rounds import send_again
+from tidemill.client.watch import wait
 
 
-def enqueue(self: waiting.Repairs, status: Status) -> None:
+def enqueue(self: wait.Repairs, status: Status) -> None:
     watched = self._job
     send_again(watched.site, watched.spec, watched.ledger.listing(), status.chunks.lost)
 
 
 def apply() -> None:
-    waiting.Repairs.enqueue = enqueue  # type: ignore[method-assign]
+    wait.Repairs.enqueue = enqueue  # type: ignore[method-assign]

@@ -1,6 +1,6 @@
 """Mutant: the reconciler removes machines that are off, but not wanted ones that never came up."""
 
-from components.gcp.reconciler_function import decide
+from components.services.pubsub.reconciler_function import decide
 
 
 def apply() -> None:

@@ -1,6 +1,6 @@
 """Mutant: the reconciler carries out its decision however long ago it looked."""
 
-from components.gcp.reconciler_function import main
+from components.services.pubsub.reconciler_function import main
 
 
 def apply() -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 from tests.stored import write_manifest, write_round, write_spec
 from tests.worker.forked import Forked, start
-from tidemill.job import JobSpec, build_spec
+from tidemill.client.plan.spec import build_spec
+from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.store import Store
 

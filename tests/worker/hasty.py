@@ -2,7 +2,7 @@
 
 import runpy
 
-from tidemill.worker import cloud_log, held
+from tidemill.worker import cloud_log, held_chunks
 from tidemill.worker.leases import holder, pubsub
 
 
@@ -12,7 +12,7 @@ def apply() -> None:
     pubsub.REFUSED_SECONDS = 0.5
     pubsub.LONGEST_PAUSE = 0.1
     pubsub.EMPTY_SECONDS = 0.05
-    held.CANCEL_SECONDS = 0.1
+    held_chunks.CANCEL_SECONDS = 0.1
     cloud_log.PAUSE_SECONDS = 0.05
     # What has its bounds is given more time here: the machine may be busy.
     cloud_log.CLOSE_SECONDS = pubsub.CLOSE_SECONDS = 60.0

@@ -18,9 +18,9 @@ from containers import TeamJob, ran, until
 
 from tests.stored import write_manifest, write_round, write_spec
 from tidemill import layout
+from tidemill.client.plan.spec import build_spec
 from tidemill.code import pack, upload
 from tidemill.descriptor import WorkerExit
-from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.worker import code as worker_code

@@ -12,10 +12,11 @@ from localcloud.gcp.pubsub import PubSub
 from tests.unit.google_fakes import PROJECT, gcp_descriptor, gcp_queue, names_of
 from tests.worker.containers import ran, until
 from tests.worker.gce import Gce
-from tidemill.backends import Array, ArrayAddress, Shape
-from tidemill.backends.gcp.pubsub import GcpPubSub
+from tidemill.clouds.gcp.account import GcpAccount
 from tidemill.descriptor import WorkerExit
 from tidemill.job import Resources
+from tidemill.services.backend import Array, ArrayAddress, Shape
+from tidemill.services.pubsub.backend import GcpPubSub
 
 FACTOR = 600.0
 HOUR = 3600.0
@@ -25,7 +26,9 @@ def publish(job) -> None:
     """As a submit does."""
     address = ArrayAddress(job.spec.job, 0, 0, job.job_sha256, job.round_sha256)
     shape = Shape(gcp_queue(), "default", Resources(), 1, "ada", {})
-    GcpPubSub(gcp_descriptor(), job.ledger.store).enqueue(shape, [Array("a", range(1), address)])
+    GcpPubSub(gcp_descriptor(), job.ledger.store, GcpAccount(gcp_descriptor())).enqueue(
+        shape, [Array("a", range(1), address)]
+    )
 
 
 def test_an_item_of_more_than_an_hour_by_way_of_an_emulator(team, monkeypatch, tmp_path):

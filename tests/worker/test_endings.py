@@ -26,7 +26,9 @@ from tests.worker.test_local_run import Here
 from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
 from tidemill import layout
 from tidemill.cli import main
-from tidemill.client import deliveries, telling, waiting
+from tidemill.client.plan import notification
+from tidemill.client.rounds import deliveries
+from tidemill.client.watch import wait
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.ending import gate, public, tries
 from tidemill.ending.address import check_address, keep_address
@@ -36,8 +38,8 @@ from tidemill.ending.webhook import Webhook
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.store import Store
+from tidemill.worker.channels import PubSubTopics, Sns, signed
 from tidemill.worker.endings import may_be_last
-from tidemill.worker.publishing import PubSubTopics, Sns, signed
 
 MESSAGE = Message("tiles-0a1b2c3d/r0", "tiles-0a1b2c3d", "cpu", "failed", 10, 8, 2)
 SECRET = "T0/B0/Xy"
@@ -349,7 +351,7 @@ def told(*answers, **changes):
     """A pipeline, its queue, and a receiver whose address stands in for an https one that is public."""
     target, backend = pipeline(max_spec=SPEC_VERSION, **changes)
     with receiver(*answers) as (hook, url), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(telling, "_where", lambda site: "here")
+        patch.setattr(notification, "_where", lambda site: "here")
 
         def submit(name="tiles", **more: Any):
             address: dict[str, Any] = {"notify": f"https://hooks.example.com/{SECRET}"} | more
@@ -394,7 +396,7 @@ def test_who_cancels_tells(monkeypatch):
 
 def test_a_wait_that_gives_up_tells_that_the_job_cannot_finish(monkeypatch):
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
-    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(wait.time, "sleep", lambda seconds: None)
     with told() as (target, backend, submit, hook):
         job = submit()
         backend.run(target, job.id, skip_chunks=[2])
@@ -413,7 +415,7 @@ def test_a_receiver_that_fails_fails_nothing_else():
 
 
 def test_a_receiver_that_hangs_keeps_no_one(monkeypatch):
-    monkeypatch.setattr("tidemill.client.telling.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("tidemill.client.plan.notification.PATIENCE_SECONDS", 0.2)
     with told(0) as (target, backend, submit, _):
         job = submit()
         backend.run(target, job.id)
@@ -466,14 +468,14 @@ def test_channels_are_those_of_the_stack():
 
 def test_an_older_stack_refuses_it():
     target, _ = pipeline(max_spec=4)
-    with pytest.raises(CallerError, match="leave --notify out"):
+    with pytest.raises(CallerError, match="leave `notify` out"):
         target.submit(["x", "{uri}"], uris(1), queue="cpu", notify="https://hooks.example.com/x")
 
 
 def test_one_receiver_at_most(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--notify", "a", "--notify", "b", "x", "--", "true"]) == 2
-    assert "given more than once" in capsys.readouterr().err
+    assert "is given 2 times" in capsys.readouterr().err
 
 
 def test_a_local_job_tells_once(here: Here):

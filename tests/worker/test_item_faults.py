@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tidemill.job import Item, build_spec
+from tidemill.client.plan.spec import build_spec
+from tidemill.job import Item
 from tidemill.ledger import Outcome
 from tidemill.store import Store, Stores
 from tidemill.worker import function, run_item, staging
@@ -132,7 +133,7 @@ class Ran:
         env = {"PATH": os.environ["PATH"]}
         for n in range(len(self.faults)):
             item = Item(n, str(self.source), {"n": n})
-            # Where uploads overlap, tests/unit/test_worker_uploads.py has their faults.
+            # Where uploads overlap, tests/unit/worker/test_uploads.py has their faults.
             task = Task("t-00000000", 0, "a1", self.spec, item, self.prefix, env, self.stop, overlaps=False)
             self.runners.run([task], self.slot, self.outcomes)
             if fresh:

@@ -19,8 +19,9 @@ import pytest
 from tests.warm import ran
 from tests.worker.containers import alive, until
 from tidemill import Pipeline, cli
-from tidemill.backends.local import Desk, LocalBackend, describe_machine, publish
+from tidemill.clouds.local.desk import Desk
 from tidemill.ledger import Ledger, Outcome
+from tidemill.services.local.backend import LocalBackend, describe_machine, publish
 
 SECONDS = 120
 """The longest that a program of these tests may run."""
@@ -570,7 +571,7 @@ class TestChanged:
 
         assert newer(*command) == []
         (here.folder / "near.py").write_text("import json  # changed\n")
-        anew = " With force (--force), every item runs anew, as another job."
+        anew = " With --force, every item runs anew, as another job."
         stay = f"is newer than 3 of 3 outcomes of {job}, which stay as they are."
         assert newer(*command) == [f"near.py {stay}{anew}"]
         (here.folder / "w.py").write_text(self.SCRIPT.replace("!= 'wrong'", ""))

@@ -150,7 +150,7 @@ def test_a_program_that_ignores_ctrl_c_can_cancel_its_work(here: Here):
     (here.folder / "source").mkdir()
     (here.folder / "source" / "work.py").write_text(MODULE)
     ignores = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-    patient = f"from tidemill.backends import here; here.PAUSE_SECONDS = {10 * SECONDS}"
+    patient = f"from tidemill.services.local import background; background.PAUSE_SECONDS = {10 * SECONDS}"
     program = PROGRAM.format(name=None, then="values.job.cancel()")
     subprocess.run(
         [sys.executable, "-c", f"{ignores}; {patient}; {program}"],

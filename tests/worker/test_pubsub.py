@@ -274,11 +274,7 @@ class TestEnds:
 
     @pytest.mark.parametrize(
         "setting",
-        [
-            {"TIDEMILL_IDLE_SECONDS": "0"},
-            {"TIDEMILL_SUBSCRIPTION": "cpu"},
-            {"TIDEMILL_MACHINE_UNTIL": "tomorrow"},
-        ],
+        [{"TIDEMILL_IDLE_SECONDS": "0"}, {"TIDEMILL_SUBSCRIPTION": "cpu"}, {"TIDEMILL_MACHINE_UNTIL": "tomorrow"}],
         ids=lambda setting: next(iter(setting)),
     )
     def test_settings_that_cannot_be_used_are_an_error(self, team, gce, setting):

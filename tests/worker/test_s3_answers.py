@@ -11,11 +11,12 @@ import pytest
 from tests.loopback_s3 import LoopbackS3
 from tests.stored import failed_chunks, write_manifest, write_round, write_spec
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome
-from tidemill.client import Job, Pipeline, fetch, journal
-from tidemill.client.fetch_target import INDEX
-from tidemill.client.items import open_items
+from tidemill.client import Job, Pipeline, journal
+from tidemill.client.items.open_items import open_items
+from tidemill.client.plan.spec import build_spec
+from tidemill.client.results import fetch
+from tidemill.client.results.fetch_target import INDEX
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
-from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.store import Store, Stores
 from tidemill.store import store as module

@@ -14,7 +14,7 @@ from worker_image import image, tools, tree
 DAY_SECONDS = 86400
 
 
-def build(architecture: str | None = None) -> image.Built:
+def build(architecture: str | None = None) -> image.BuildResult:
     """The image for AWS, as `image.build` makes it. It is read-only."""
     folder = tools.cache() / "tests"
     folder.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def build(architecture: str | None = None) -> image.Built:
             fresh = image.build(folder / "new", "aws", architecture)
             (folder / "new" / "built.json").write_text(json.dumps([fresh.digest, fresh.size]))
             (folder / "new").rename(kept)
-    return image.Built(kept / "tree", kept / "image", *json.loads((kept / "built.json").read_text()))
+    return image.BuildResult(kept / "tree", kept / "image", *json.loads((kept / "built.json").read_text()))
 
 
 def _key() -> str:

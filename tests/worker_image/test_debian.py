@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worker_image import debian, tools
-from worker_image.bases import Here, base
+from worker_image.bases import LocalPython, base
 from worker_image.tools import BuildError
 
 
@@ -19,7 +19,7 @@ def other() -> str:
 
 
 def test_this_machines_processor_needs_no_packages(tmp_path):
-    assert isinstance(base(tools.architecture()), Here)
+    assert isinstance(base(tools.architecture()), LocalPython)
     assert not list(tmp_path.iterdir())
 
 

@@ -8,7 +8,7 @@ from tidemill.state.restore import restore
 from tidemill.state.save import Saver
 from tidemill.state.scan import COMMIT, Scan, StateError, mapped_files, open_files, scan
 from tidemill.state.snapshots import Snapshot, Snapshots, SupersededError
-from tidemill.state.watched import WatchedState
+from tidemill.state.watched_state import WatchedState
 
 __all__ = [
     "COMMIT",

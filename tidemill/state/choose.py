@@ -1,4 +1,4 @@
-"""Which snapshot an attempt begins with, and whether the item gets anywhere. Pure."""
+"""Chooses the snapshot with which an attempt begins, and judges if the item makes progress. Pure."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def without_progress(newest_first: Iterable[Snapshot], round_: int, run: str) ->
 
 
 def no_progress_words(claims: Sequence[Snapshot], now: datetime) -> str:
-    """What a user reads when the guard ends an item."""
+    """Error text of an item that the guard ends."""
     starts = [*(datetime.fromisoformat(claim.at) for claim in claims), now]
     # Clocks of two machines may differ.
     apart = ", ".join(_minutes(max(0.0, (b - a).total_seconds())) for a, b in pairwise(starts))
     return (
         f"{len(claims)} attempts in a row ended with their machine before anything new of the state was saved. From "
         f"each start to the next it took {apart}. Let the program write a checkpoint into its state folder more often "
-        "than that and close it, or create .commit there when it is complete. --snapshot-every says how "
+        "than that and close it, or create .commit there when it is complete. snapshot_seconds says how "
         "often it is saved."
     )
 

@@ -17,13 +17,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tidemill.state.grown import Grown
-from tidemill.state.scan import COMMIT, Scan, Seen, StateError, check_mark, folders_of, seen
+from tidemill.state.append_only import AppendOnlyFiles
+from tidemill.state.scan import COMMIT, FileStamp, Scan, StateError, check_mark, folders_of, seen
 
 TICK_NS = 10_000_000
 """The longest tick."""
 MAX_WATCHED = 1000
-"""Folders of which events are asked for."""
+"""Folders whose events are asked for."""
 _MODIFY, _ATTRIB, _MOVED, _CREATE, _DELETE = 0x2, 0x4, 0xC0, 0x100, 0x200
 _OVERFLOW, _IGNORED, _FOLDER = 0x4000, 0x8000, 0x40000000
 _EVENT = struct.Struct("iIII")
@@ -42,7 +42,7 @@ class Mark:
         self._folder = folder
         self.newer: str | None = None
         """A path that was written after the mark, as far as the last question found."""
-        self.grown = Grown(folder)
+        self.grown = AppendOnlyFiles(folder)
         self._late = set[str]()
         """Files that have grown since the mark was made, as far as the last question found."""
         self._linked: dict[int, int] = {}
@@ -58,7 +58,7 @@ class Mark:
         self._folders: dict[int, str] = {}
         self._watch([""])
 
-    def seen(self) -> Seen | None:
+    def seen(self) -> FileStamp | None:
         """The mark as it is now.
 
         Raises:
@@ -71,7 +71,7 @@ class Mark:
         check_mark(status)
         return seen(status)
 
-    def remove(self, mark: Seen) -> None:
+    def remove(self, mark: FileStamp) -> None:
         """Remove a mark, unless the program has made another one since."""
         try:
             if self.seen() == mark:
@@ -86,20 +86,19 @@ class Mark:
                 status = os.stat(self._folder / path)
                 self._linked[status.st_ino] = status.st_ctime_ns
 
-    def still(self, mark: Seen) -> bool:
-        """Whether a mark that stood is the last that was heard of the folder."""
+    def still(self, mark: FileStamp) -> bool:
+        """True if a mark that stood is still the last change in the folder."""
         self._read()
         files = self._late | self._written
         return self._order != "written" and self.seen() == mark and all(map(self.grown.only, files))
 
-    def stands(self, mark: Seen, there: Scan, *, rested: bool) -> bool:
-        """Whether a mark stands for what a scan has seen.
+    def stands(self, mark: FileStamp, there: Scan, *, rested: bool) -> bool:
+        """True if a mark stands for the files that a scan has seen.
 
         Args:
             mark: The mark, as it was before the scan.
             there: The scan.
-            rested: Whether nothing has been written for a while: then the mark counts where it cannot be told what
-                came first.
+            rested: Nothing has been written for a while: then the mark counts where it is unknown which came first.
         """
         self.newer, tie = None, False
         self.grown.marked(mark)
@@ -112,6 +111,9 @@ class Mark:
             return False
         late = set(self._written)
         for path, at in self._times(there):
+            if path == "" and order == "marked":
+                # To make the mark changes the folder, and a busy disk may hold that up. The kernel tells all the rest.
+                continue
             grows = self.grown.has(path)
             # To make the mark changes the folder, perhaps a tick later.
             if at > made + (TICK_NS if path == "" else 0) or (grows and at == made):
@@ -119,7 +121,7 @@ class Mark:
             # The kernel tells what happens in the folder itself from the start.
             tie = tie or (at >= made and not grows and (path != "" or self._events is None))
         self._late = late
-        # What can be told without reading it comes first.
+        # Files that need no reading come first.
         self.newer = next((path for path in sorted(late, key=self.grown.has) if not self.grown.only(path)), None)
         if self.newer is not None:
             return False
@@ -130,10 +132,10 @@ class Mark:
 
     def _times(self, there: Scan) -> Iterator[tuple[str, int]]:
         """When files, and the folders that they are in, were changed last."""
-        for path, found in there.items():
+        for path, stamp in there.items():
             with suppress(OSError):
                 changed = os.stat(self._folder / path).st_ctime_ns
-                yield path, found.mtime_ns if self._linked.get(found.inode) == changed else changed
+                yield path, stamp.mtime_ns if self._linked.get(stamp.inode) == changed else changed
         for path in folders_of(there):
             with suppress(OSError):
                 yield path, _changed(self._folder / path)

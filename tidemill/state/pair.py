@@ -10,7 +10,7 @@ from tidemill.store import Store
 
 
 def key_of(item: Item) -> str:
-    """What an item is, wherever it stands in its job: its name and its metadata."""
+    """Identity of an item, wherever it stands in its job: its name and its metadata."""
     return json.dumps([item.uri, item.meta], sort_keys=True)
 
 
@@ -27,5 +27,5 @@ def pair(store: Store, job: str, item: Item) -> int | None:
         chunk = read_chunk(store, job, index.chunk_of(item.index))
         if key_of(chunk[item.index - chunk[0].index]) == key:
             return item.index
-    found = [other.index for other in read_items(store, job, index) if key_of(other) == key]
-    return found[0] if len(found) == 1 else None
+    indexes = [other.index for other in read_items(store, job, index) if key_of(other) == key]
+    return indexes[0] if len(indexes) == 1 else None

@@ -16,9 +16,9 @@ from pathlib import Path
 from tidemill import layout
 from tidemill.errors import FileChangedError, shown
 from tidemill.state.hold import held
-from tidemill.state.scan import Scan, Seen, StateError, scan, seen
+from tidemill.state.scan import FileStamp, Scan, StateError, scan, seen
 from tidemill.state.snapshots import Snapshot, Snapshots
-from tidemill.state.watched import WatchedState
+from tidemill.state.watched_state import WatchedState
 from tidemill.tree import Tree, TreeFile, in_order, store_file
 
 SIDE_BY_SIDE = 2
@@ -39,7 +39,7 @@ class Saver:
 
     def __init__(self, snapshots: Snapshots, folder: Path) -> None:
         self._snapshots, self._folder = snapshots, folder
-        self._known: dict[str, tuple[Seen, TreeFile]] = {}
+        self._known: dict[str, tuple[FileStamp, TreeFile]] = {}
         """By path: the file as it was when it was sent or restored, and its object."""
         self._sent_at: dict[str, float] = {}
         """By object: when it was written, in seconds since the epoch; what is not here may be about to expire."""
@@ -77,14 +77,14 @@ class Saver:
         return {
             path
             for path, seen in there.items()
-            if (known := self._known.get(path)) is None
-            or known[0] != seen
+            if (saved := self._known.get(path)) is None
+            or saved[0] != seen
             or path in self._mapped
-            or self._sent_at.get(known[1].object, 0.0) < old
+            or self._sent_at.get(saved[1].object, 0.0) < old
         }
 
     def differs(self, there: Scan, *, hurry: bool = False) -> bool:
-        """Whether a folder is not what the last snapshot holds."""
+        """True if a folder differs from the last snapshot."""
         return there.keys() != self._known.keys() or bool(self.changed(there, hurry=hurry))
 
     def changed_bytes(self, there: Scan) -> int:
@@ -125,12 +125,12 @@ class Saver:
             there = {path: kept for path, kept in there.items() if path in now}
             sent = self._send(there, [path for path in wanted if path in now], place, stop, loose)
         self._measure(sent, time.monotonic() - began)
-        files = {path: known[1] for path, known in self._known.items() if path in there} | {f.path: f for f in sent}
+        files = {path: saved[1] for path, saved in self._known.items() if path in there} | {f.path: f for f in sent}
         tree = Tree(tuple(files.values()))
-        said = {"bytes": sum(file.size for file in sent), "seconds": round(time.monotonic() - began, 3)}
+        fields = {"bytes": sum(file.size for file in sent), "seconds": round(time.monotonic() - began, 3)}
         # If its answer is lost, it may stand all the same: its objects are kept until two others stand.
         self._recent.append(tree)
-        snapshot = self._snapshots.commit(tree, open=tuple(sorted(loose)), **said)
+        snapshot = self._snapshots.commit(tree, open=tuple(sorted(loose)), **fields)
         self._known = {path: (there[path], file) for path, file in files.items()}
         objects = {file.object for file in files.values()}
         self._sent_at = {o: then for o, then in self._sent_at.items() if o in objects} | {f.object: at for f in sent}
@@ -183,7 +183,7 @@ class Saver:
 
 
 def _same(there: Scan, now: Scan, loose: Collection[str]) -> bool:
-    """Whether a folder is as it was scanned, but for files that somebody writes all the time."""
+    """True if a folder is as it was scanned, except for files that are written all the time."""
     if not loose:
         return there == now
     # Other new files may be those that a program writes before it renames them.

@@ -1,4 +1,4 @@
-"""What is in a state folder at one moment, and which of its files somebody is writing.
+"""Scans a state folder: its files at one moment, and those that a process is writing.
 
 A program can leave anything there. Nothing here opens a file.
 """
@@ -33,7 +33,7 @@ class StateError(Exception):
     """The folder holds what no snapshot can keep. It will not become better by itself."""
 
 
-class Seen(NamedTuple):
+class FileStamp(NamedTuple):
     """A file as a scan saw it. A file with the same three values was not changed."""
 
     size: int
@@ -41,11 +41,11 @@ class Seen(NamedTuple):
     inode: int
 
 
-def seen(status: os.stat_result) -> Seen:
-    return Seen(status.st_size, status.st_mtime_ns, status.st_ino)
+def seen(status: os.stat_result) -> FileStamp:
+    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
-Scan = dict[str, Seen]
+Scan = dict[str, FileStamp]
 """By path in the folder: its files."""
 
 
@@ -61,7 +61,7 @@ def scan(folder: Path, *, strict: bool = True) -> Scan:
     """
     top = os.fspath(folder)
     root = os.path.realpath(top)
-    found: Scan = {}
+    files: Scan = {}
     waiting = [""]
     if os.path.islink(top):
         raise StateError("the state folder is a link: the program has replaced it")
@@ -71,7 +71,7 @@ def scan(folder: Path, *, strict: bool = True) -> Scan:
             with os.scandir(f"{top}/{prefix}") as entries:
                 for entry in entries:
                     try:
-                        _look(entry, prefix, root, found, waiting)
+                        _look(entry, prefix, root, files, waiting)
                     except StateError:
                         if strict:
                             raise
@@ -81,10 +81,10 @@ def scan(folder: Path, *, strict: bool = True) -> Scan:
         except OSError as error:
             if strict:
                 raise _unreadable(prefix, error) from None
-    return found
+    return files
 
 
-def _look(entry: os.DirEntry[str], prefix: str, root: str, found: Scan, waiting: list[str]) -> None:
+def _look(entry: os.DirEntry[str], prefix: str, root: str, files: Scan, waiting: list[str]) -> None:
     name = f"{prefix}{entry.name}"
     if name == COMMIT:
         with suppress(FileNotFoundError):
@@ -106,8 +106,8 @@ def _look(entry: os.DirEntry[str], prefix: str, root: str, found: Scan, waiting:
         raise _unreadable(name, error) from None
     if not stat.S_ISREG(status.st_mode):
         raise StateError(f"{shown(name)} in the state folder is {_kind(status)}, neither a file nor a folder")
-    found[name] = seen(status)
-    if len(found) > MAX_FILES:
+    files[name] = seen(status)
+    if len(files) > MAX_FILES:
         raise StateError(f"the state folder holds more than {MAX_FILES} files; pack them, for example with tar")
 
 
@@ -126,11 +126,11 @@ def _check_link(entry: os.DirEntry[str], name: str, root: str) -> None:
 
 def folders_of(paths: Iterable[str]) -> set[str]:
     """The folders that files of a folder are in, and those above them; the folder itself is the empty one."""
-    found = {""}
+    folders = {""}
     for folder in paths:
-        while (folder := folder.rpartition("/")[0]) not in found:
-            found.add(folder)
-    return found
+        while (folder := folder.rpartition("/")[0]) not in folders:
+            folders.add(folder)
+    return folders
 
 
 def check_mark(status: os.stat_result) -> None:
@@ -156,12 +156,12 @@ def open_files(folder: Path, *, mapped_only: bool = False) -> set[str]:
     does everything where there is no ``/proc``: then two equal scans have to suffice.
     """
     root = f"{os.path.realpath(folder)}/"
-    found: set[str] = set()
+    paths: set[str] = set()
     for pid in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if pid.isdigit():
             written = _mapped_by(f"/proc/{pid}") if mapped_only else _written_by(f"/proc/{pid}")
-            found.update(path[len(root) :] for path in written if path.startswith(root))
-    return found
+            paths.update(path[len(root) :] for path in written if path.startswith(root))
+    return paths
 
 
 def _written_by(process: str) -> Iterator[str]:

@@ -50,6 +50,7 @@ class Snapshot:
         bytes: What was sent for it.
         seconds: How long that took; for a ``failure``: how long the program ran.
         run: Who hands chunks out, where that is not the cloud.
+        marked: The newest round whose program has marked its checkpoints; None when none has.
     """
 
     seq: int
@@ -63,6 +64,7 @@ class Snapshot:
     bytes: int = 0
     seconds: float = 0.0
     run: str = ""
+    marked: int | None = None
 
     def encode(self) -> bytes:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "tree"}
@@ -74,8 +76,8 @@ class Snapshot:
         with decoding(what):
             fields = json.loads(data)
             tree = Tree.from_json(fields["files"])
-            known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
-            return cls(**{**known, "tree": tree, "open": tuple(known.get("open", ()))})
+            values = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
+            return cls(**{**values, "tree": tree, "open": tuple(values.get("open", ()))})
 
 
 class Snapshots:
@@ -87,6 +89,8 @@ class Snapshots:
         """The newest number that we know; once the item is claimed, the newest of our own."""
         self._claimed = False
         self.attempt = ""
+        self.marked: int | None = None
+        """The newest round whose program has marked its checkpoints, for the snapshots to come."""
         self._fields: dict[str, Any] = {}
 
     # ---- reading ------------------------------------------------------------------------------------------------
@@ -96,12 +100,12 @@ class Snapshots:
 
     def recent(self) -> list[Snapshot]:
         """The newest snapshots, newest first: enough of them to choose from."""
-        found: list[Snapshot] = []
+        snapshots: list[Snapshot] = []
         for snapshot in islice(self.newest_first(), _RECENT):
-            found.append(snapshot)
-            if len({one.origin for one in found}) > _SETS:
+            snapshots.append(snapshot)
+            if len({one.origin for one in snapshots}) > _SETS:
                 break
-        return found
+        return snapshots
 
     def newest_first(self) -> Iterator[Snapshot]:
         """Snapshots of any kind, read one by one. One that cannot be decoded is passed over."""
@@ -112,8 +116,8 @@ class Snapshots:
             self._last = max(numbers[:1], default=0)
         for seq in numbers:
             with suppress(DamagedError):
-                if (found := self._find(seq)) is not None:
-                    yield found
+                if (snapshot := self._find(seq)) is not None:
+                    yield snapshot
 
     def _find(self, seq: int) -> Snapshot | None:
         name = layout.snapshot(self.job, self.item, seq)
@@ -123,7 +127,7 @@ class Snapshots:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def claim(self, attempt: str, round_: int, run: str, known: Snapshot | None) -> Snapshot:
+    def claim(self, attempt: str, round_: int, run: str, newest: Snapshot | None) -> Snapshot:
         """Begin an attempt, and end every earlier one: they cannot commit any more.
 
         Args:
@@ -137,12 +141,13 @@ class Snapshots:
         """
         self.attempt, self._fields = attempt, {"round": round_, "run": run}
         while True:
-            tree, origin = (known.tree, known.origin) if known else (Tree(()), 0)
+            tree, origin = (newest.tree, newest.origin) if newest else (Tree(()), 0)
+            self.marked = newest.marked if newest else None
             claim = self._new("claim", tree, origin)
             try:
                 claim = self._create(claim)
             except SupersededError:
-                known = self.newest()
+                newest = self.newest()
             else:
                 self._claimed = True
                 return claim
@@ -162,12 +167,14 @@ class Snapshots:
 
     def check(self) -> None:
         """Ask whether a later attempt has begun; `SupersededError` if so."""
-        while (found := self._find(self._last + 1)) is not None:
-            self._settle(found)
+        while (snapshot := self._find(self._last + 1)) is not None:
+            self._settle(snapshot)
 
     def _new(self, kind: Kind, tree: Tree, origin: int, **fields: Any) -> Snapshot:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        return Snapshot(self._last + 1, kind, origin, self.attempt, at=at, tree=tree, **(self._fields | fields))
+        return Snapshot(
+            self._last + 1, kind, origin, self.attempt, at=at, tree=tree, marked=self.marked, **(self._fields | fields)
+        )
 
     def _create(self, snapshot: Snapshot) -> Snapshot:
         while True:

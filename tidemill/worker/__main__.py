@@ -7,25 +7,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from tidemill import services
 from tidemill.descriptor import WorkerExit
-from tidemill.ledger.digest import UNKNOWN, RanOn
+from tidemill.errors import CallerError
 from tidemill.machine import Capacity
 from tidemill.store import Store, Stores
 from tidemill.version import __version__
-from tidemill.worker.endings import Publish, no_topics
-from tidemill.worker.exits import EXPECTED, exit_of
+from tidemill.worker.exit_codes import EXPECTED, exit_of
 from tidemill.worker.heartbeat import MachineHeartbeat
-from tidemill.worker.idle import IdlePolicy
-from tidemill.worker.leases import LeaseSource
-from tidemill.worker.leases.array import ArrayLeases
+from tidemill.worker.leases.place import WorkerPlace
 from tidemill.worker.loop import Worker
-from tidemill.worker.metadata import Metadata
-from tidemill.worker.output import also_to, limit_items, log, log_event, serve
+from tidemill.worker.output import limit_items, log, log_event, serve
 from tidemill.worker.reclaim import ReclaimWatch
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
@@ -35,29 +31,13 @@ from tidemill.worker.stop import Stop, StopReason
 from tidemill.worker.usage import adopt_orphans
 
 if TYPE_CHECKING:
-    from tidemill.ending.message import Message
-    from tidemill.worker.cloud_log import CloudLog
-    from tidemill.worker.metadata.gce import GceMetadata
+    pass
 
 BEATS = 5
 """Heartbeats of a chunk per heartbeat of its machine: one per minute."""
 DOOMED_SECONDS = 180.0
 """How long a worker that was started on a machine of AWS with a notice waits to be ended with it. To exit would bring
 the next one here."""
-
-
-@dataclass(frozen=True)
-class _Cloud:
-    """Where a worker is: what its cloud gives it."""
-
-    metadata: Metadata | None
-    leases: LeaseSource
-    lasts: Callable[[float], bool] = lambda seconds: True
-    """Whether the machine lasts so many seconds more."""
-    machine: str = ""
-    """Its name, where it has to say that it is alive."""
-    facts: RanOn = UNKNOWN
-    publish: Publish = no_topics
 
 
 def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
@@ -75,11 +55,11 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
             settings = Settings.read(env)
             limit_items(settings.item_log_kib * 1024)
             serve(settings.queue)
-            place = _on_gcp(settings, env, at_the_end) if settings.subscription else _on_aws(settings, env)
+            place = _place(settings, env, at_the_end)
             watch = ReclaimWatch(place.metadata, stop, settings.poll_seconds)
             watch.start()
             if stop.raised:
-                return _doomed(stop, told, settings)
+                return _doomed(stop, told, place)
             machine: dict[str, Any] = {
                 "machine": place.facts.type,
                 "zone": place.facts.zone,
@@ -96,66 +76,20 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
             # The trace goes to stderr alone, which no metric counts.
             log_event("worker_error", f"{type(error).__name__}: {error}", "error", code=1)
             raise
-        if watch.notice and code is WorkerExit.RECLAIMED and not settings.subscription:
+        if watch.notice and code is WorkerExit.RECLAIMED and place.replaced:
             _until_not_placeable(stop, told, watch.notice.until_not_placeable(settings.drain_seconds))
         return code
 
 
-def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Cloud:
-    from tidemill.worker.metadata.ec2 import Ec2Notice, read_machine
-
-    def publish(topic: str, message: Message) -> None:
-        from tidemill.worker.publishing import Sns
-
-        Sns(env).publish(topic, message)
-
-    if not settings.notice:
-        return _Cloud(None, ArrayLeases(env), publish=publish)
-    facts = read_machine(settings.notice.with_name("machine"))
-    return _Cloud(Ec2Notice(settings.notice), ArrayLeases(env), facts=facts, publish=publish)
+def _place(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> WorkerPlace:
+    """The place that this container's service gives. Where nothing names it, a subscription tells which one it is."""
+    service = services.find(env.get("TIDEMILL_SERVICE") or ("pubsub" if settings.subscription else "batch"))
+    if service is None:
+        raise CallerError.about("TIDEMILL_SERVICE", env["TIDEMILL_SERVICE"], "a service of this worker", "Correct it.")
+    return service.part("lease").place(settings, env, at_the_end)
 
 
-def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> _Cloud:
-    """A machine that serves a subscription until it has been idle for long enough."""
-    from tidemill.worker.leases.pubsub import PubSubLeases
-    from tidemill.worker.leases.subscription import Subscription
-    from tidemill.worker.metadata.gce import GceMetadata
-    from tidemill.worker.publishing import PubSubTopics
-
-    metadata = GceMetadata.of(env)
-    name, zone, facts = "", "", UNKNOWN
-    if metadata:
-        with suppress(OSError):
-            name, zone = metadata.place()
-            facts = metadata.machine(name, zone)
-    if settings.log:
-        written = _cloud_log(settings, settings.log, (name, zone), metadata, env)
-        also_to(written.write)
-        at_the_end.callback(_close, written)
-    life = (settings.machine_until, settings.machine_since)
-    until, since = (None if at is None else at + time.monotonic() - time.time() for at in life)
-    idle = IdlePolicy(settings.idle_seconds, time.monotonic, until, since)
-    subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
-    publish = PubSubTopics(metadata.token if metadata else None, env).publish
-    return _Cloud(metadata, PubSubLeases(subscription, idle), idle.may_lease, name, facts, publish)
-
-
-def _cloud_log(
-    settings: Settings, log: str, place: tuple[str, str], metadata: GceMetadata | None, env: Mapping[str, str]
-) -> CloudLog:
-    from tidemill.worker.cloud_log import CloudLog, resource_of
-    from tidemill.worker.google_api import Api, endpoint_of
-
-    resource = resource_of(log.split("/")[1], settings.queue, *place)
-    return CloudLog(Api(endpoint_of("logging", env), metadata.token if metadata else None), log, resource)
-
-
-def _close(log: CloudLog) -> None:
-    also_to(None)
-    log.close()
-
-
-def _work(settings: Settings, place: _Cloud, stop: Stop, env: Mapping[str, str]) -> WorkerExit:
+def _work(settings: Settings, place: WorkerPlace, stop: Stop, env: Mapping[str, str]) -> WorkerExit:
     adopt_orphans()
     store = Store.open(settings.store, region=settings.region)
     scratch = Scratch(settings.scratch, f"{os.getpid()}-{time.time_ns():x}", settings.cache)
@@ -183,10 +117,10 @@ def _work(settings: Settings, place: _Cloud, stop: Stop, env: Mapping[str, str])
         scratch.close()
 
 
-def _doomed(stop: Stop, told: threading.Event, settings: Settings) -> WorkerExit:
+def _doomed(stop: Stop, told: threading.Event, place: WorkerPlace) -> WorkerExit:
     """The machine was already being taken back when this worker was started on it."""
     log("this machine is being reclaimed; leasing no chunks", why=stop.reason.value if stop.reason else "")
-    if stop.reason is StopReason.NOTICE and not settings.subscription:
+    if stop.reason is StopReason.NOTICE and place.replaced:
         told.wait(DOOMED_SECONDS)
     return WorkerExit.RECLAIMED
 

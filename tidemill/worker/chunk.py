@@ -14,7 +14,7 @@ from tidemill.ledger import Commit, History, Outcome
 from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.manifest import read_chunk
 from tidemill.version import __version__
-from tidemill.worker.digesting import Digesting
+from tidemill.worker.digest_observer import DigestObserver
 from tidemill.worker.jobs import LeasedJob
 from tidemill.worker.leases import Lease
 from tidemill.worker.metrics import MetricLog
@@ -112,7 +112,7 @@ class ChunkRun:
         progress = Progress(ledger, pace)
         self._metrics = MetricLog(ledger, lease, job.metrics, pace) if job.metrics else None
         first = [self._metrics] if self._metrics else []
-        self._digest = Digesting(machine)
+        self._digest = DigestObserver(machine)
         marker = Marker(writer, pace, heartbeat_seconds if many_jobs else None, self._digest.interrupted)
         self.observers = [*first, *observers, progress, marker, self._digest]
 
@@ -163,7 +163,7 @@ class ChunkRun:
 
     @property
     def ready(self) -> bool:
-        """Whether another item may start. A suspect runs without others of its chunk: if it kills the worker, no
+        """True if another item may start. A suspect runs without others of its chunk: if it kills the worker, no
         neighbour becomes suspected with it."""
         if self.broken or self.superseded:
             return False
@@ -176,13 +176,13 @@ class ChunkRun:
 
     @property
     def next_alone(self) -> bool:
-        """Whether the next item is to run alone on this machine. If the worker dies then, the cause is known and no
+        """True if the next item must run alone on this machine. If the worker dies then, the cause is known and no
         other item is blamed."""
         return bool(self.pending) and self._needs_machine(self.pending[0].index)
 
     @property
     def runs_alone(self) -> bool:
-        """Whether such an item runs."""
+        """True while such an item runs."""
         suspects = self.batches and self.history.suspected
         return bool(suspects) and any(self._needs_machine(index) for index in self.in_flight)
 

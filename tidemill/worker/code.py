@@ -57,10 +57,10 @@ class Code:
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """A program's environment with the code in it: `TIDEMILL_CODE`, and first on PYTHONPATH and PATH."""
         path = [str(self.folder), *([str(self.packages)] if self.packages else []), env.get("PYTHONPATH", "")]
-        found = {**env, "TIDEMILL_CODE": str(self.folder), "PYTHONPATH": ":".join(filter(None, path))}
+        variables = {**env, "TIDEMILL_CODE": str(self.folder), "PYTHONPATH": ":".join(filter(None, path))}
         if self.packages:
-            found["PATH"] = ":".join(filter(None, [f"{self.packages}/bin", env.get("PATH", os.defpath)]))
-        return found
+            variables["PATH"] = ":".join(filter(None, [f"{self.packages}/bin", env.get("PATH", os.defpath)]))
+        return variables
 
     def spec(self, spec: JobSpec) -> JobSpec:
         """A spec whose command names the folder."""
@@ -138,7 +138,7 @@ class CodeCache:
 
     def _packages_key(self, spec: JobSpec, env: Mapping[str, str]) -> str:
         """The key of a package folder: images on a machine share one only if their Pythons match in these."""
-        pipes, heard = Pipes(), _Heard({"job": spec.job, "step": "install"})
+        pipes, heard = Pipes(), _CapturedOutput({"job": spec.job, "step": "install"})
         try:
             ended = run_program(
                 self._programs,
@@ -186,8 +186,8 @@ class CodeCache:
             output.close()
         self._folder.check_stop()
         if ended.reason is not None:
-            said = "\n".join(line for line in output.tail().splitlines() if line.strip())
-            raise InstallError(f"pip could not install {REQUIREMENTS}: {said or ended.error}")
+            lines = "\n".join(line for line in output.tail().splitlines() if line.strip())
+            raise InstallError(f"pip could not install {REQUIREMENTS}: {lines or ended.error}")
         (part / "site").mkdir(exist_ok=True)
         for folder in ("tmp", "wheels"):
             shutil.rmtree(part / folder, ignore_errors=True)
@@ -220,7 +220,7 @@ def unpack(archive: Path, folder: Path) -> None:
         tarfile.TarError: It is no tarball, or something in it is refused.
     """
     with archive.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        capped = _Capped(stream, MAX_BYTES + MAX_FILES * _ENTRY_BYTES)
+        capped = _CappedStream(stream, MAX_BYTES + MAX_FILES * _ENTRY_BYTES)
         with tarfile.open(fileobj=capped, mode="r|") as tar:  # type: ignore[call-overload] needs read() only
             count, size = 0, 0
             for member in tar:
@@ -230,7 +230,7 @@ def unpack(archive: Path, folder: Path) -> None:
                 tar.extract(member, folder, filter="data")
 
 
-class _Capped:
+class _CappedStream:
     """A stream that ends with an error after so many bytes: a small tarball can hold very long headers."""
 
     def __init__(self, stream: zstandard.ZstdDecompressionReader, limit: int) -> None:
@@ -244,7 +244,7 @@ class _Capped:
         return data
 
 
-class _Heard(ItemOutput):
+class _CapturedOutput(ItemOutput):
     """The stdout of a short program, kept and not passed on."""
 
     def __init__(self, labels: dict[str, object]) -> None:

@@ -31,7 +31,7 @@ LEAVE_SECONDS = TELLER_SECONDS + 20.0
 """How long a worker that has nothing else to do waits for a message that is on its way. A teller needs a minute at
 most, but a dead one's place is taken later."""
 LAST_SECONDS = 3.0
-"""What a worker leaves of the time that its machine or container still has."""
+"""Seconds that a worker keeps free at the end of its machine or container."""
 JOIN_SECONDS = 0.05
 Publish = Callable[[str, Message], None]
 """Sends a message to a topic within bounds, or raises `UntoldError`."""
@@ -85,7 +85,7 @@ class Endings:
     def _later(self, tell: Callable[[], None]) -> None:
         self._wanted.put(tell)
         if self._thread is None:
-            # What hangs must not keep the process.
+            # A daemon: a receiver that hangs must not keep the process.
             self._thread = threading.Thread(target=self._run, name="endings", daemon=True)
             self._thread.start()
 
@@ -107,12 +107,12 @@ class Endings:
         if message is None:
             return
         until = time.monotonic() + (LEAVE_SECONDS if patient else 0.0)
-        while (said := tell(self._store, message, "worker", self._sender(spec.notify.topic))) == "sending":
+        while (status := tell(self._store, message, "worker", self._sender(spec.notify.topic))) == "sending":
             if time.monotonic() >= until:
                 break
             time.sleep(LOOK_SECONDS)
-        level = "info" if said in ("sent", "sending") else "warning"
-        log(f"end of the job told to {spec.notify.to}: {said}", level, job=spec.job)
+        level = "info" if status in ("sent", "sending") else "warning"
+        log(f"end of the job told to {spec.notify.to}: {status}", level, job=spec.job)
 
     def _sender(self, topic: str | None) -> Callable[[Message], None]:
         if topic is None:
@@ -128,11 +128,11 @@ def _ends_at(stop: Stop) -> float:
 
 
 def may_be_last(ledger: Ledger, round_: Round, chunk: int) -> bool:
-    """Whether a chunk that was committed in a round may have been the last one of its job.
+    """True if a chunk that was committed in a round may have been the last one of its job.
 
     Chunks end about in their order, so while a job runs a question for each round suffices: whether the highest of its
-    other chunks is done. A chunk that a later round has taken over is looked up there. Of those that see all of these
-    done, each lists a sixteenth of the rounds; only the last in its sixteenth goes on.
+    other chunks is done. A chunk that a later round has taken over is looked up there. A worker that sees all of these
+    done lists a sixteenth of the rounds; only the last one in its sixteenth goes on.
     """
     rounds = ledger.rounds()
     others = owners(rounds)

@@ -84,7 +84,7 @@ def item_error(reason: str, what: str, error: BaseException) -> ItemError:
 
 
 def _said(error: BaseException, what: str) -> str:
-    """What an error says, in a line: without its number, and with a file's name unless that is known already."""
+    """The text of an error in one line: without its number, and with a file's name unless that is known already."""
     if isinstance(error, OSError) and error.strerror:
         name = error.filename
         return error.strerror if name is None or str(name) in what else f"{error.strerror}: {shown(name)}"
@@ -92,7 +92,7 @@ def _said(error: BaseException, what: str) -> str:
 
 
 def _lasts(error: BaseException, reason: str) -> bool:
-    """Whether another attempt would fail in the same way."""
+    """True if another attempt would fail in the same way."""
     if isinstance(error, (StoreMissingError, StoreDeniedError)):
         # A missing input stays missing. A refused write may have met a login that was being renewed.
         return reason == "input"

@@ -82,15 +82,15 @@ class FunctionRunner:
             broken = self._start(first.task, slot)
         except ItemError as error:
             broken = _broken(error)
-        serving = _Serving(self._staging, self._stop, slot, done)
+        run = _BatchRun(self._staging, self._stop, slot, done)
         if broken is not None or self._shim is None:
             if not self._stop.raised and broken:
-                serving.fail(first, broken)
-            return serving.failed, batch[1:] if not self._stop.raised else []
-        left, alive = serving.serve(self._shim, batch)
+                run.fail(first, broken)
+            return run.failed, batch[1:] if not self._stop.raised else []
+        left, alive = run.serve(self._shim, batch)
         if not alive:
             self._shim = None
-        return serving.failed, left
+        return run.failed, left
 
     def _start(self, task: Task, slot: Slot) -> Verdict | None:
         job = (task.job, task.base_env)
@@ -102,10 +102,10 @@ class FunctionRunner:
         env = {**task.base_env, **slot.env, "TIDEMILL_WORK": f"{slot.folder}/work"}
         # Shipped code takes precedence over the image's folder.
         path = [*filter(None, [env.get("TIDEMILL_CODE")]), *self._path]
-        told = {"function": task.spec.function, "path": path, "values": str(slot.folder / "values")}
+        settings = {"function": task.spec.function, "path": path, "values": str(slot.folder / "values")}
         try:
             with item_step("start", f"{self._python} did not start"):
-                broken = shim.start(self._python, env, told, self._stop)
+                broken = shim.start(self._python, env, settings, self._stop)
         except ItemError:
             shim.end()
             raise
@@ -114,7 +114,7 @@ class FunctionRunner:
         return broken
 
 
-class _Serving:
+class _BatchRun:
     """A batch of items in a shim."""
 
     _shim: ShimProcess
@@ -122,7 +122,7 @@ class _Serving:
     def __init__(self, staging: Staging, stop: Stop, slot: Slot, done: Done) -> None:
         self._staging, self._stop, self._slot, self._done = staging, stop, slot, done
         self.failed: list[_Try] = []
-        """What to try again."""
+        """Attempts to repeat."""
         self._output: ItemOutput | None = None
 
     def serve(self, shim: ShimProcess, batch: list[_Try]) -> tuple[list[_Try], bool]:

@@ -73,7 +73,7 @@ def endpoint_of(api: str, env: Mapping[str, str]) -> str:
 
 
 def _said(error: urllib.error.HTTPError) -> str:
-    """What an error of Google's APIs says, where it says something."""
+    """The message of an error of Google's APIs, or its HTTP reason without one."""
     try:
         return str(json.loads(error.read())["error"]["message"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What an item uses of the GPUs that it was given: their memory and how busy they are, sampled by `nvidia-smi`.
+"""Measures the GPUs that an item was given: their memory and how busy they are, sampled by `nvidia-smi`.
 
 It is asked about devices, not processes: inside a container the process ids that the driver knows are the host's. So
 the figures are an item's own as long as its GPUs are. Fields: `nvidia-smi --help-query-gpu`.
@@ -45,7 +45,7 @@ class _Gpu(NamedTuple):
     percent: float | None
 
     def is_one_of(self, names: Sequence[str]) -> bool:
-        """Whether it is named, as CUDA reads names: an index, or the beginning of a UUID."""
+        """True if the GPU is named, as CUDA reads names: an index, or the beginning of a UUID."""
         return any(name == self.number or (name.startswith("GPU-") and self.uuid.startswith(name)) for name in names)
 
 
@@ -145,11 +145,11 @@ class GpuWatch:
 
 
 def _parse(text: str) -> list[_Gpu]:
-    found = []
+    gpus = []
     for line in text.splitlines():
         index, uuid, memory, percent = (field.strip() for field in line.split(","))
-        found.append(_Gpu(index, uuid, _number(memory), _number(percent)))
-    return found
+        gpus.append(_Gpu(index, uuid, _number(memory), _number(percent)))
+    return gpus
 
 
 def _number(text: str) -> float | None:

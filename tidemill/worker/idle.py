@@ -1,4 +1,4 @@
-"""Whether a worker that serves a queue stays or leaves, and whether it may still lease. Pure, on a clock that is given:
+"""Decides if a worker that serves a queue stays or leaves, and if it may still lease. Pure, on a clock that is given:
 the simulation of a fleet runs this very code.
 
 Only the worker itself decides that its machine goes, because only it knows that it is idle. An empty pull is
@@ -18,7 +18,7 @@ DRAIN_SECONDS = 60.0
 
 
 class IdlePolicy:
-    """What a worker knows of its own idleness, and of its machine's end.
+    """Tracks a worker's own idleness, and its machine's end.
 
     Ask `leave` only while no pull is under way: a message that is on its way here is work.
 
@@ -66,11 +66,11 @@ class IdlePolicy:
         self._since, self._empty = self._clock(), 0
 
     def leave(self) -> bool:
-        """Whether the worker has been idle long enough to leave."""
+        """True if the worker has been idle long enough to leave."""
         return self._empty >= EMPTY_PULLS and self._clock() - self._since >= self._idle_seconds
 
     def may_lease(self, longest_item_seconds: float = 0.0) -> bool:
-        """Whether an item that starts now ends before the machine does.
+        """True if an item that starts now ends before the machine does.
 
         One that may take longer than half a machine's life is taken in the first half of it: otherwise each new
         machine would refuse it.

@@ -33,7 +33,7 @@ class InputError(NotReadyError):
     """A named input cannot be fetched."""
 
 
-class Held(NamedTuple):
+class LockedInput(NamedTuple):
     """A named input that is on this machine as long as `lock`, a file descriptor, is open; None where nothing removes
     it."""
 
@@ -48,7 +48,7 @@ class InputCache:
         self._folder = MachineFolder(cache, "inputs", stop)
         self._store, self._stores, self._stop = store, stores, stop
 
-    def ready(self, reader: str, inputs: Mapping[str, str]) -> dict[str, Held]:
+    def ready(self, reader: str, inputs: Mapping[str, str]) -> dict[str, LockedInput]:
         """Have the inputs of a round of a job (`task.reader`) on this machine; those of this machine's own file system
         stay where they are.
 
@@ -57,7 +57,7 @@ class InputCache:
             StoppedError: The worker was stopped.
             StoreError: The store did not answer.
         """
-        held: dict[str, Held] = {}
+        held: dict[str, LockedInput] = {}
         try:
             for name, uri in inputs.items():
                 held[name] = self._ready(reader, name, uri)
@@ -67,12 +67,12 @@ class InputCache:
             raise
         return held
 
-    def _ready(self, reader: str, name: str, uri: str) -> Held:
+    def _ready(self, reader: str, name: str, uri: str) -> LockedInput:
         if uri.startswith("file://") and self._store.uri.startswith("file://"):
             path = Path(unquote(uri.removeprefix("file://")))
             if not path.exists():
                 raise InputError(f"input {name}: {path} does not exist any more.")
-            return Held(path, None)
+            return LockedInput(path, None)
         self._folder.open()
         try:
             source = read_source(self._stores, self._store, uri)
@@ -86,7 +86,7 @@ class InputCache:
                 raise InputError(f"input {name}: the disk is full. {error.strerror}.") from None
             raise
 
-    def _fetched(self, reader: str, name: str, uri: str, source: Source) -> Held:
+    def _fetched(self, reader: str, name: str, uri: str, source: Source) -> LockedInput:
         key = hashlib.sha256(f"{uri} {'' if source.lasting else reader}".encode()).hexdigest()[:32]
         folder, lock_path = self._folder.root / key, self._folder.root / f"{key}.lock"
         files = source.tree.files
@@ -96,7 +96,7 @@ class InputCache:
             if folder.is_dir():
                 os.utime(lock_path)
                 inside = folder / _FILES
-                return Held(inside / file_name(files[0].path) if source.single else inside, lock)
+                return LockedInput(inside / file_name(files[0].path) if source.single else inside, lock)
             os.close(lock)
             with self._folder.alone(lock_path) as alone:
                 if alone and not folder.is_dir():
@@ -111,7 +111,7 @@ class InputCache:
 
     def _fetch(self, name: str, source: Source, folder: Path) -> None:
         self._make_room(name, source.tree.size)
-        # What a worker that died has fetched of it stays: the rest is fetched.
+        # The files that a worker fetched before it died stay: the rest is fetched.
         part = folder.with_name(f"{folder.name}.part")
         if source.single:
             file = source.tree.files[0]
@@ -142,7 +142,7 @@ class InputCache:
             )
 
 
-def release(held: Held) -> None:
+def release(held: LockedInput) -> None:
     """The input is not needed any more."""
     if held.lock is not None:
         os.close(held.lock)

@@ -50,7 +50,7 @@ SLEPT_SECONDS = 5.0
 FAST_SECONDS = 60.0
 """A program that fails sooner after a restore than this may not be able to read the snapshot."""
 SPARE_SECONDS = 10.0
-"""What is left of a notice for the commit and for giving the chunk back."""
+"""Seconds of a notice that remain for the commit and for giving the chunk back."""
 REREADS = 5
 """How often the state of a job that runs is read."""
 PATIENCE = 5
@@ -114,7 +114,7 @@ class ItemState:
                 claim = self._snapshots.claim(self._attempt, self._round, self._run, next(iter(recent), None))
                 recent, self._claimed = [claim, *recent], True
             else:
-                # What is newest now may be of a later attempt, which this one must not go on from.
+                # The newest snapshot may be a later attempt's, from which this one must not go on.
                 self._snapshots.check()
             began = time.monotonic()
             own = choose(recent)
@@ -163,10 +163,10 @@ class ItemState:
             raise ItemError("state", f"{shown(self._like.uri)} is not one of the items of {job}", final=True)
         # Programs of that job have failed for reasons of their own.
         recent = Snapshots(self._snapshots.store, job, item).recent()
-        found = choose(one for one in recent if one.kind != "failure")
-        if not found:
+        snapshots = choose(one for one in recent if one.kind != "failure")
+        if not snapshots:
             raise ItemError("state", f"item {item} of {job} has no state to begin with", final=True)
-        return found
+        return snapshots
 
     def _guard(self, recent: list[Snapshot]) -> None:
         claims = without_progress(recent, self._round, self._run)
@@ -183,7 +183,9 @@ class ItemState:
     def _calm(self) -> tuple[WatchedState, float]:
         """The folder before anybody has looked at it, and when its first snapshot is due."""
         every = self._settings.snapshot_seconds
-        return WatchedState(self.folder, every, self._settings.max_gib), time.monotonic() + every
+        by_hand = self._snapshots.marked is not None
+        watched = WatchedState(self.folder, every, self._settings.max_gib, by_hand=by_hand)
+        return watched, time.monotonic() + every
 
     def begin(self) -> None:
         self._began = time.monotonic()
@@ -226,6 +228,7 @@ class ItemState:
             if due or watched.asked:
                 self._saver.mapped(mapped_files(self.folder))
             patient = now <= self._due + PATIENCE * self._settings.snapshot_seconds
+            _note_marks(watched, self._snapshots, self._round, patient=patient)
             if watched.asked:
                 if self._save(there, watched.growing()):
                     watched.taken()
@@ -256,13 +259,13 @@ class ItemState:
             except StoreError as error:
                 log(f"the state was not saved: {error}", "warning", **self._labels)
                 return False
-            said: dict[str, Any] = {"snapshot": saved.seq, "bytes": saved.bytes, "seconds": saved.seconds}
-            log("state saved", **self._labels, **said, files=len(saved.tree.files), open=list(saved.open))
+            fields: dict[str, Any] = {"snapshot": saved.seq, "bytes": saved.bytes, "seconds": saved.seconds}
+            log("state saved", **self._labels, **fields, files=len(saved.tree.files), open=list(saved.open))
         self._due = time.monotonic() + self._settings.snapshot_seconds
         return True
 
     def _aborted(self) -> bool:
-        """Whether a save that is under way would only hold up the last one."""
+        """True if a save that is under way would only hold up the last one."""
         return self._ended.is_set() and self._thread is threading.current_thread()
 
     # ---- the end ------------------------------------------------------------------------------------------------
@@ -334,3 +337,11 @@ class ItemState:
         self.pause()
         self._watched.close()
         self._saver.close()
+
+
+def _note_marks(watched: WatchedState, snapshots: Snapshots, round_: int, *, patient: bool) -> None:
+    """Note that the program marks its checkpoints. A program of another round may have other code."""
+    if watched.has_marked:
+        snapshots.marked = round_
+    elif not patient and snapshots.marked != round_:
+        watched.by_hand = False

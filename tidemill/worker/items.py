@@ -19,7 +19,7 @@ from tidemill.machine import Capacity
 from tidemill.state import SupersededError
 from tidemill.store.errors import as_exception
 from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.held import HeldChunks
+from tidemill.worker.held_chunks import HeldChunks
 from tidemill.worker.jobs import LeasedJob
 from tidemill.worker.output import log, log_event
 from tidemill.worker.runners import Runners
@@ -54,7 +54,7 @@ class Batch:
     error: Exception | None = None
 
 
-class _Ends:
+class _ChunkOutcomes:
     """How items of a chunk end: left for the loop, which polls often enough while anything runs."""
 
     def __init__(self, chunk: ChunkRun, ended: deque[_Ended], wake: Callable[[], None]) -> None:
@@ -99,7 +99,7 @@ class Items:
 
     @property
     def busy(self) -> bool:
-        """Whether programs run, or outputs are on their way."""
+        """True while programs run, or outputs are on their way."""
         return self.slots is not None and (self.slots.busy or any(chunk.sending for chunk in self._held))
 
     def wake(self, _: Future[bool] | None = None) -> None:
@@ -180,7 +180,7 @@ class Items:
         return slots * max(1, min(self._runners.most_ahead(slots), int(AHEAD_SECONDS / seconds) if seconds else 1))
 
     def _makes_room(self, chunk: ChunkRun, slots: int) -> bool:
-        """Whether a careful chunk's next item will have this worker to itself until it ends. If so, the markers of the
+        """True if a careful chunk's next item will have this worker to itself until it ends. If so, the markers of the
         others say that nothing of theirs runs."""
         alone = chunk.history.careful and (chunk.next_alone or (slots == 1 and not self._many_jobs))
         for other in self._held if alone else ():
@@ -200,7 +200,7 @@ class Items:
         """In a slot's thread. Outcomes are left for the loop, which is woken only at the end: it polls often enough."""
         chunk, started = batch.chunk, time.monotonic()
         try:
-            self._runners.run(batch.tasks, batch.slot, _Ends(chunk, self._ended, self.wake))
+            self._runners.run(batch.tasks, batch.slot, _ChunkOutcomes(chunk, self._ended, self.wake))
         except BaseException as error:  # a slot that dies silently would hang the chunk
             batch.error = as_exception(error)
         batch.seconds = time.monotonic() - started
@@ -225,9 +225,9 @@ class Items:
                 self._broke(batch, batch.error)
                 continue
             mean = batch.seconds / len(batch.tasks)
-            known = batch.chunk.job.item_seconds
+            earlier = batch.chunk.job.item_seconds
             # A first item pays for imports and caches, so the mean adapts fast.
-            batch.chunk.job.item_seconds = mean if not known else 0.3 * known + 0.7 * mean
+            batch.chunk.job.item_seconds = mean if not earlier else 0.3 * earlier + 0.7 * mean
         # Until an item has succeeded, each failure is handled first: it may end the job.
         if not self._stop.raised and all(chunk.job.proven for chunk in self._held):
             self.start()
@@ -260,8 +260,8 @@ class Items:
         text = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS:]
         code = int(WorkerExit.BROKEN)
-        said = f"the worker failed on an item: {text}"
-        log_event("worker_error", said, "error", **batch.chunk.labels, item=item, code=code, traceback=trace)
+        message = f"the worker failed on an item: {text}"
+        log_event("worker_error", message, "error", **batch.chunk.labels, item=item, code=code, traceback=trace)
         batch.chunk.broke(item, text)
 
     def _record(self, chunk: ChunkRun, outcome: Outcome) -> None:

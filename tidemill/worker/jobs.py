@@ -10,11 +10,11 @@ from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.documents import TamperedError
 from tidemill.ledger.gate import Gate, begin, begun_at, look
-from tidemill.ledger.spent import limit_of
+from tidemill.ledger.spent_seconds import limit_of
 from tidemill.metrics import MetricPattern, compile_metrics
 from tidemill.placeholders import PLACEHOLDERS, fill
 from tidemill.store import Store
-from tidemill.worker.inputs import Held, release
+from tidemill.worker.inputs import LockedInput, release
 from tidemill.worker.leases import Lease
 from tidemill.worker.machine_folder import NotReadyError, StoppedError
 from tidemill.worker.output import log
@@ -27,7 +27,7 @@ KEPT_JOBS = 4
 
 
 class LeasedJob:
-    """What a worker knows of a job in a round: read once, and checked against the hashes that the lease names."""
+    """A job in a round, as a worker knows it: read once, and checked against the hashes that the lease names."""
 
     def __init__(self, store: Store, lease: Lease, stop: Stop | None = None) -> None:
         self.id = lease.job
@@ -56,14 +56,14 @@ class LeasedJob:
         """Whether an item of it has succeeded here."""
         self._begun = False
 
-    def hold(self, inputs: Mapping[str, Held]) -> None:
+    def hold(self, inputs: Mapping[str, LockedInput]) -> None:
         """Keep named inputs on this machine as long as anything here knows the job."""
         self.inputs = {name: str(held.path) for name, held in inputs.items()}
         for held in inputs.values():
             weakref.finalize(self, release, held)
 
     def gate(self) -> Gate | None:
-        """What the job still waits for; None from the moment on in which it may run."""
+        """The gate at which the job still waits; None from the moment on in which it may run."""
         if not self._begun and begun_at(self.ledger.store, self.spec) is None:
             gate = look(self.ledger.store, self.spec.after)
             if not gate.open:
@@ -83,7 +83,7 @@ def _metrics_of(spec: JobSpec) -> list[MetricPattern]:
 
 
 def key_of(lease: Lease) -> tuple[str, int, str | None, str | None]:
-    """What tells the jobs and rounds apart that a worker knows."""
+    """Key that tells the jobs and rounds of a worker apart."""
     return lease.job, lease.round, lease.job_sha256, lease.round_sha256
 
 

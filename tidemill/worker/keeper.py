@@ -47,7 +47,7 @@ class WorkerProcess:
     """When it last said something, or was given something."""
     waits: bool = False
     served: bool = False
-    """Whether it was ever given a chunk."""
+    """True if it was ever given a chunk."""
     reclaimed: bool = False
     error: str = ""
     """The last error that it told of."""
@@ -95,9 +95,9 @@ class Keeper:
         self.reclaimed = self.died = 0
         self.error = ""
 
-    def tell(self, said: dict[str, Any]) -> None:
+    def tell(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
-            self._client.sendall(json.dumps(said).encode() + b"\n")
+            self._client.sendall(json.dumps(message).encode() + b"\n")
 
     def work(self) -> None:
         while True:
@@ -118,10 +118,10 @@ class Keeper:
                 self._signal(signal.SIGKILL)
 
     def _told(self) -> None:
-        said = self._client.recv(64)
-        self._stopping_at = time.monotonic() + (DRAIN_SECONDS if said else 0.0)
+        message = self._client.recv(64)
+        self._stopping_at = time.monotonic() + (DRAIN_SECONDS if message else 0.0)
         # A client that is gone was killed: what it started ends at once.
-        self._signal(signal.SIGTERM if said else signal.SIGKILL)
+        self._signal(signal.SIGTERM if message else signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._processes:

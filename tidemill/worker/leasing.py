@@ -17,7 +17,7 @@ from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.ledger.gate import Gate
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.held import HeldChunks
+from tidemill.worker.held_chunks import HeldChunks
 from tidemill.worker.items import Items
 from tidemill.worker.jobs import JobCache, LeasedJob
 from tidemill.worker.leases import Lease, LeaseSource

@@ -67,18 +67,18 @@ class KeeperHandle:
         if not self.ended and select.select([self._socket], [], [], seconds)[0]:
             data = self._socket.recv(65536)
             *lines, self._heard = (self._heard + data).split(b"\n")
-            for said in map(json.loads, lines):
-                if "note" in said:
-                    self.notes.append(said["note"])
+            for message in map(json.loads, lines):
+                if "note" in message:
+                    self.notes.append(message["note"])
                 else:
-                    self.reclaimed, self.died, self.error = said["reclaimed"], said["died"], said["error"]
+                    self.reclaimed, self.died, self.error = message["reclaimed"], message["died"], message["error"]
                     self.ended = True
             self.ended = self.ended or not data
         return self.ended
 
     @property
     def alone(self) -> bool:
-        """Whether the process with which the run ends is gone."""
+        """True if the process with which the run ends is gone."""
         return self.parent not in (None, os.getppid())
 
     def drain(self) -> None:

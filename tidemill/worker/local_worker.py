@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from tidemill.descriptor import WorkerExit
 from tidemill.store import Store, Stores
-from tidemill.worker.exits import EXPECTED, exit_of
+from tidemill.worker.exit_codes import EXPECTED, exit_of
 from tidemill.worker.items import ERROR_CHARACTERS
 from tidemill.worker.leases.local import LocalLeases, send
 from tidemill.worker.loop import Worker
@@ -30,7 +30,7 @@ from tidemill.worker.usage import adopt_orphans
 
 @dataclass(frozen=True)
 class Run:
-    """What the keeper is told to do.
+    """A run of workers, as the keeper is asked for it.
 
     Attributes:
         chunks: (round, chunk) in the order in which they are handed out.
@@ -65,12 +65,12 @@ def forked(main: Callable[[], int]) -> None:
 
 def worker_main(run: Run, name: str, keeper: socket.socket) -> int:
     """A worker of a local run; see `WorkerExit` for what it returns. Its last error is told to the keeper."""
-    stop, said = Stop(), [""]
+    stop, last_error = Stop(), [""]
     signal.signal(signal.SIGTERM, lambda *_: stop.set(StopReason.SIGNAL))
     adopt_orphans()
 
     def note(lines: list[tuple[dict[str, Any], int]]) -> None:
-        said[-1:] = [line["message"] for line, _ in lines if line.get("level") == "error"][-1:] or said[-1:]
+        last_error[-1:] = [line["message"] for line, _ in lines if line.get("level") == "error"][-1:] or last_error[-1:]
 
     also_to(note)
     try:
@@ -80,9 +80,9 @@ def worker_main(run: Run, name: str, keeper: socket.socket) -> int:
             os.dup2(log.fileno(), 2)
             code = _serve(run, name, keeper, stop)
     except OSError as error:
-        code, said[-1] = WorkerExit.STORE_UNAVAILABLE, f"{run.logs}: {error}"
+        code, last_error[-1] = WorkerExit.STORE_UNAVAILABLE, f"{run.logs}: {error}"
     if code not in (WorkerExit.DONE, WorkerExit.RECLAIMED):
-        send(keeper, {"say": "error", "text": said[-1][:ERROR_CHARACTERS]})
+        send(keeper, {"say": "error", "text": last_error[-1][:ERROR_CHARACTERS]})
     return code
 
 

@@ -24,8 +24,8 @@ from tidemill.machine import Capacity
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.endings import Endings, Publish, no_topics
-from tidemill.worker.exits import exit_of
-from tidemill.worker.held import HeldChunks
+from tidemill.worker.exit_codes import exit_of
+from tidemill.worker.held_chunks import HeldChunks
 from tidemill.worker.items import Items
 from tidemill.worker.jobs import JobCache
 from tidemill.worker.leases import LeaseSource
@@ -162,7 +162,7 @@ class Worker:
         chunk.end("cancelled" if self._cancelled or chunk.job.stop.cancelled else "drained")
 
     def _is_cancelled(self) -> bool:
-        """Whether the job is cancelled. The cloud ends the containers of such a job by a signal, which is not a
+        """True if the job is cancelled. The cloud ends the containers of such a job by a signal, which is not a
         drain."""
         if self._stop.reason is StopReason.SIGNAL and not self._source.many_jobs:
             return any(job.ledger.is_cancelled(job.round.round) for job in self._jobs)

@@ -19,8 +19,7 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 class NotReadyError(Exception):
-    """What a job needs on its machines cannot be made ready there, and that is the job's own fault. The text says why
-    to people."""
+    """A machine cannot get ready for a job, by the job's own fault. The text tells people why."""
 
 
 class StoppedError(Exception):

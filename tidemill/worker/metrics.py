@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tidemill.ledger import ChunkLedger, Outcome
 from tidemill.metrics import MetricPattern, MetricValue, encode_values
 from tidemill.worker.leases import Lease
-from tidemill.worker.observers import ChunkObserver, Observed
+from tidemill.worker.observers import ChunkObserver, ObservedChunk
 from tidemill.worker.output import log
 
 SHARE = 0.05
@@ -32,9 +32,9 @@ class MetricWatch:
     """Looks for metrics in the lines of one item."""
 
     def __init__(
-        self, patterns: Sequence[MetricPattern], item: int, found: deque[MetricValue], labels: Mapping[str, Any]
+        self, patterns: Sequence[MetricPattern], item: int, values: deque[MetricValue], labels: Mapping[str, Any]
     ) -> None:
-        self._patterns, self._item, self._found = list(patterns), item, found
+        self._patterns, self._item, self._found = list(patterns), item, values
         self._labels = {**labels, "item": item}
         self._strikes = dict.fromkeys(patterns, 0)
         self._credit, self._since = BURST_SECONDS, time.monotonic()
@@ -62,8 +62,8 @@ class MetricWatch:
             self._search(self._late.pop(), attempt)
         self._late.clear()
         if self.skipped:
-            said = "lines were not searched for metrics: the item prints faster than they can be searched"
-            log(f"{self.skipped} {said}", "warning", **self._labels)
+            text = "lines were not searched for metrics: the item prints faster than they can be searched"
+            log(f"{self.skipped} {text}", "warning", **self._labels)
             self.skipped = 0
 
     def _search(self, line: str, attempt: int) -> None:
@@ -71,20 +71,20 @@ class MetricWatch:
         for part in line.split("\r") if "\r" in line else (line,):
             for pattern in tuple(self._patterns):
                 try:
-                    found = pattern.find(part, LINE_SECONDS)
+                    match = pattern.find(part, LINE_SECONDS)
                 except TimeoutError:
                     self._strike(pattern)
                     continue
-                if found is not None:
-                    value = MetricValue(time.time(), self._item, attempt, found[0], pattern.name, found[1])
+                if match is not None:
+                    value = MetricValue(time.time(), self._item, attempt, match[0], pattern.name, match[1])
                     self._found.append(value)
 
     def _strike(self, pattern: MetricPattern) -> None:
         self._strikes[pattern] += 1
         if self._strikes[pattern] == STRIKES:
             self._patterns.remove(pattern)
-            said = f"the expression of metric {pattern.name!r} is too slow for what the item prints; it is given up"
-            log(said, "warning", **self._labels, metric=pattern.name)
+            text = f"the expression of metric {pattern.name!r} is too slow for what the item prints; it is given up"
+            log(text, "warning", **self._labels, metric=pattern.name)
 
 
 class _Point(NamedTuple):
@@ -123,7 +123,7 @@ class Series:
 
     @property
     def values(self) -> list[MetricValue]:
-        """What is kept, in the order in which it was printed."""
+        """The kept values, in the order in which they were printed."""
         kept = {one.number: one.value for one in (*self._points, self._low, self._high, self._last) if one is not None}
         return [kept[number] for number in sorted(kept)]
 
@@ -144,16 +144,16 @@ class MetricLog(ChunkObserver):
     def watch(self, item: int, labels: Mapping[str, Any]) -> MetricWatch:
         return MetricWatch(self._patterns, item, self._found, labels)
 
-    def on_item(self, chunk: Observed, outcome: Outcome) -> None:
+    def on_item(self, chunk: ObservedChunk, outcome: Outcome) -> None:
         self._take()
 
-    def on_tick(self, chunk: Observed) -> None:
+    def on_tick(self, chunk: ObservedChunk) -> None:
         self._save()
 
     def on_commit(self) -> None:
         self._save()
 
-    def on_end(self, chunk: Observed, how: str | None) -> None:
+    def on_end(self, chunk: ObservedChunk, how: str | None) -> None:
         self._save()
 
     def _take(self) -> None:

@@ -19,8 +19,8 @@ HEARTBEAT_SECONDS = 60.0
 """Seconds between two writes of the marker where only it shows that a worker has the chunk."""
 
 
-class Observed(Protocol):
-    """What an observer sees of a chunk."""
+class ObservedChunk(Protocol):
+    """The part of a chunk that observers see."""
 
     lease: Lease
     history: History
@@ -50,22 +50,22 @@ class ChunkObserver:
         self.due_at = time.monotonic() + pace
         """When `on_tick` is called next."""
 
-    def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
+    def on_open(self, chunk: ObservedChunk, outcomes: Sequence[Outcome], slots: int) -> None:
         """The chunk is leased; `found` are outcomes that its history decided; so many items can start at once."""
 
     def on_slots(self, slots: int) -> None:
         """So many slots run items of the chunk from now on."""
 
-    def on_start(self, chunk: Observed, items: Sequence[Item], *, alone: bool) -> None:
+    def on_start(self, chunk: ObservedChunk, items: Sequence[Item], *, alone: bool) -> None:
         """Items were put in flight; `alone` says that nothing else runs on this worker until they end."""
 
     def on_pause(self) -> None:
         """Nothing of the chunk runs while an item of another has the machine to itself."""
 
-    def on_item(self, chunk: Observed, outcome: Outcome) -> None:
+    def on_item(self, chunk: ObservedChunk, outcome: Outcome) -> None:
         """An item has its outcome."""
 
-    def on_tick(self, chunk: Observed) -> None:
+    def on_tick(self, chunk: ObservedChunk) -> None:
         """Time has passed."""
 
     def on_commit(self) -> None:
@@ -74,7 +74,7 @@ class ChunkObserver:
     def on_committed(self) -> None:
         """The record stands, and the chunk is acknowledged."""
 
-    def on_end(self, chunk: Observed, how: str | None) -> None:
+    def on_end(self, chunk: ObservedChunk, how: str | None) -> None:
         """The attempt ends without a commit: `how` is what its marker says, None where it states that already."""
 
 
@@ -87,23 +87,23 @@ class Progress(ChunkObserver):
         self._unsaved: list[Outcome] = []
         self._parts = 0
 
-    def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
-        # What is known about an item outlives this delivery and this round.
-        self._unsaved += found
+    def on_open(self, chunk: ObservedChunk, outcomes: Sequence[Outcome], slots: int) -> None:
+        # Outcomes found here outlive this delivery and this round.
+        self._unsaved += outcomes
         self._save(chunk)
 
-    def on_item(self, chunk: Observed, outcome: Outcome) -> None:
+    def on_item(self, chunk: ObservedChunk, outcome: Outcome) -> None:
         self._unsaved.append(outcome)
         if chunk.history.careful:
             self._save(chunk)
 
-    def on_tick(self, chunk: Observed) -> None:
+    def on_tick(self, chunk: ObservedChunk) -> None:
         self._save(chunk)
 
-    def on_end(self, chunk: Observed, how: str | None) -> None:
+    def on_end(self, chunk: ObservedChunk, how: str | None) -> None:
         self._save(chunk)
 
-    def _save(self, chunk: Observed) -> None:
+    def _save(self, chunk: ObservedChunk) -> None:
         if self._unsaved:
             self._ledger.write_progress(chunk.lease.id, self._parts, list(self._unsaved))
             self._parts += 1
@@ -134,11 +134,11 @@ class Marker(ChunkObserver):
         self._writer.write(in_flight, alone=alone)
         self._marked, self._alone, self._marked_at = in_flight, alone, time.monotonic()
 
-    def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
+    def on_open(self, chunk: ObservedChunk, outcomes: Sequence[Outcome], slots: int) -> None:
         # A careful attempt names each item before it starts. An item that cannot start yet is not to blame.
         self.write({item.index for item in islice(chunk.pending, 0 if chunk.history.careful else slots)})
 
-    def on_start(self, chunk: Observed, items: Sequence[Item], *, alone: bool) -> None:
+    def on_start(self, chunk: ObservedChunk, items: Sequence[Item], *, alone: bool) -> None:
         if chunk.history.careful:
             self.write(set(chunk.in_flight), alone=alone)
         elif not self._marked:
@@ -149,7 +149,7 @@ class Marker(ChunkObserver):
         if self._marked:
             self.write(set())
 
-    def on_tick(self, chunk: Observed) -> None:
+    def on_tick(self, chunk: ObservedChunk) -> None:
         beats = self._every is not None and time.monotonic() >= self._marked_at + self._every
         running = chunk.running
         if chunk.in_flight and not running:
@@ -158,7 +158,7 @@ class Marker(ChunkObserver):
         if running != self._marked or beats:
             self.write(running, alone=self._alone and running == self._marked)
 
-    def on_end(self, chunk: Observed, how: str | None) -> None:
+    def on_end(self, chunk: ObservedChunk, how: str | None) -> None:
         errors: Mapping[int, str] = chunk.broken
         if how == "drained":
             self._writer.drained(chunk.running, self._interrupted())

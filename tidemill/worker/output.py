@@ -1,4 +1,4 @@
-"""What programs write to stdout and stderr, as JSON lines on the worker's own stdout; and what the worker says."""
+"""Writes the programs' stdout and stderr, and the worker's own messages, as JSON lines to the worker's stdout."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ class ItemOutput:
         """The item ended: say what was cut, and pass on what came last."""
         lines = [line for _, line in self._last]
         if self._dropped:
-            said = f"output cut: {self._dropped} bytes beyond {self._limit} were dropped here"
-            lines.insert(0, self._line("stdout", said, cut=True))
+            text = f"output cut: {self._dropped} bytes beyond {self._limit} were dropped here"
+            lines.insert(0, self._line("stdout", text, cut=True))
         if lines:
             emit(lines)
         self._last.clear()

@@ -1,4 +1,4 @@
-"""What an item has left in its output folder: every file, or the reason why not every file can be uploaded.
+"""Lists an item's output folder: every file, or the reason why not every file can be uploaded.
 
 A program can leave anything there. Nothing here opens a file, follows a link out of the folder, or runs forever.
 """
@@ -56,9 +56,9 @@ def output_files(folder: Path) -> Iterator[tuple[str, str]]:
         walked = waiting.pop()
         with os.scandir(f"{top}/{walked.name}") as entries:
             for entry in entries:
-                found = _look(entry, walked, top)
-                if found is not None:
-                    waiting.append(found)
+                nested = _look(entry, walked, top)
+                if nested is not None:
+                    waiting.append(nested)
                     continue
                 count += 1
                 if count > MAX_FILES:

@@ -22,7 +22,7 @@ from tidemill.worker.supervisor import Limits, Supervisor
 _READ_BYTES = 65_536
 
 
-class Ended(NamedTuple):
+class ProgramExit(NamedTuple):
     """How a run ended."""
 
     reason: str | None
@@ -33,13 +33,13 @@ class Ended(NamedTuple):
     cpu_seconds: float
     peak_memory_mib: float
     error: str = ""
-    """What we have to say of the end, where the program may have said nothing."""
+    """The worker's own words about the end, where the program may have printed nothing."""
     left_something: bool = False
-    """Whether it left processes behind, which may still hold the slot's pipes."""
+    """True if it left processes behind, which may still hold the slot's pipes."""
     gpu: GpuUse | None = None
-    """What it used of GPUs, where it was given some."""
+    """Its use of GPUs, where it was given some."""
     final: bool = False
-    """Whether another attempt is useless."""
+    """True if another attempt is useless."""
 
 
 class Pipes:
@@ -88,7 +88,7 @@ def run_program(
     pipes: Pipes,
     stop: Stop | None = None,
     home: Path | None = None,
-) -> Ended:
+) -> ProgramExit:
     """Run a program to its end, in a session of its own, without stdin. `stop` ends this run; `home` is its slot's
     folder."""
     started = time.monotonic()
@@ -114,7 +114,7 @@ def run_program(
             pass
     output.end()
     verdict = supervisor.verdict(reaped)
-    return Ended(
+    return ProgramExit(
         verdict.reason if verdict else None,
         reaped.exit_code,
         wall,
@@ -151,8 +151,8 @@ def _read(descriptor: int, supervisor: Supervisor, output: ItemOutput, pipes: Pi
     return True
 
 
-def _not_started(program: str, error: Exception) -> Ended:
+def _not_started(program: str, error: Exception) -> ProgramExit:
     """A program that did not start. If no program could take these arguments, the item is to blame."""
     of_the_item = isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno == errno.E2BIG)
     fault = item_error("input" if of_the_item else "start", f"{program} did not start", error)
-    return Ended(fault.reason, None, 0.0, 0.0, 0.0, str(fault))
+    return ProgramExit(fault.reason, None, 0.0, 0.0, 0.0, str(fault))

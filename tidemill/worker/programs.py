@@ -72,7 +72,7 @@ class Programs:
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
-            # What we open is not inherited; asking the kernel what is open costs as much as a short program.
+            # Our own files are not inherited; asking the kernel for open ones costs as much as a short program.
             close_fds=bool(pass_fds),
             pass_fds=pass_fds,
         )
@@ -104,7 +104,7 @@ class Programs:
             )
             self._helpers.add(child.pid)
         try:
-            said = child.communicate(timeout=seconds)[0]
+            output = child.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired:
             child.kill()
             child.communicate()
@@ -114,9 +114,9 @@ class Programs:
                 self._helpers.discard(child.pid)
         if child.returncode:
             raise subprocess.CalledProcessError(child.returncode, list(command))
-        return said.decode("utf-8", "replace")
+        return output.decode("utf-8", "replace")
 
-    def reap(self, child: subprocess.Popen[bytes], consumption: UsageMeter, patience: float) -> Reaped:
+    def reap(self, child: subprocess.Popen[bytes], consumption: UsageMeter, patience: float) -> ReapResult:
         """Take a program in that has ended or was killed, with everything that it started. One that SIGKILL does not
         end within seconds of `patience` is given up, and the worker leaves."""
         # Before it is reaped its number cannot be another's, and once it has exited, what it left is a child of ours.
@@ -130,7 +130,7 @@ class Programs:
             # It stays one of ours, so that no search takes it for an orphan.
             child.returncode = -signal.SIGKILL
             self._give_up(child.pid)
-            return Reaped(child.returncode, 0.0, consumption.peak_mib(), True, stuck=True)
+            return ReapResult(child.returncode, 0.0, consumption.peak_mib(), True, stuck=True)
         status, used = ended
         child.returncode = os.waitstatus_to_exitcode(status)
         cpu = used.ru_utime + used.ru_stime
@@ -138,8 +138,8 @@ class Programs:
             if process.pid != child.pid:
                 cpu += process.cpu_seconds
                 self._end_left(process.pid)
-        found = self._end_orphans(child.pid, look=bool(orphans) or not has_exited)
-        return Reaped(child.returncode, cpu, consumption.peak_mib(used), found or len(left) > 1)
+        ended_orphans = self._end_orphans(child.pid, look=bool(orphans) or not has_exited)
+        return ReapResult(child.returncode, cpu, consumption.peak_mib(used), ended_orphans or len(left) > 1)
 
     def _orphans(self) -> set[int]:
         return adopted_children() - self._leaders.keys() - self._helpers
@@ -170,28 +170,29 @@ class Programs:
 
     def _end_left(self, pid: int) -> None:
         """End a process that a program has left behind."""
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        except PermissionError:
-            # It runs as another user (sudo): it is ended with the container.
-            _wait(pid, 0)
-            return
-        if _wait(pid, 0 if self.stop.leaving else self.stuck_seconds) is None and not self.stop.leaving:
-            self._give_up(pid)
+        with suppress(ChildProcessError):  # it has ended, or is not ours
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            except PermissionError:
+                # It runs as another user (sudo): it is ended with the container.
+                _wait(pid, 0)
+                return
+            if _wait(pid, 0 if self.stop.leaving else self.stuck_seconds) is None and not self.stop.leaving:
+                self._give_up(pid)
 
     def _give_up(self, pid: int) -> None:
         """The worker leaves without a process that cannot be ended; its container or its machine goes with it."""
         self.stop.leave()
-        said = (
+        text = (
             f"process {pid} of an item was sent SIGKILL and does not end: {why_stuck(pid)}. "
             "This worker starts nothing more, and leaves when its other items have ended."
         )
-        log_event("worker_error", said, "error", code=int(WorkerExit.BROKEN))
+        log_event("worker_error", text, "error", code=int(WorkerExit.BROKEN))
 
     def _is_left(self, pid: int, mark: bytes) -> bool:
-        """Whether an orphan belongs to no running program."""
+        """True if an orphan belongs to no running program."""
         environment = environment_of(pid)
         if mark and mark in environment:
             return True
@@ -200,21 +201,21 @@ class Programs:
         return not self._owners.setdefault(pid, set(self._leaders))
 
     def killed_by_kernel(self) -> bool:
-        """Whether the kernel has ended a process of this container, for want of memory, since this was last asked."""
+        """True if the kernel has ended a process of this container, for want of memory, since the last call."""
         before, self._kernel_kills = self._kernel_kills, oom_kills()
         return self._kernel_kills > before
 
 
-class Reaped(NamedTuple):
+class ReapResult(NamedTuple):
     """A program that is gone, with everything it started."""
 
     exit_code: int
     cpu_seconds: float
     peak_memory_mib: float
     left_something: bool
-    """Whether it left processes behind, which may have held its pipes."""
+    """True if it left processes behind, which may have held its pipes."""
     stuck: bool = False
-    """Whether it is still there: SIGKILL does not end it."""
+    """True if it is still there: SIGKILL does not end it."""
 
 
 @cache
@@ -237,20 +238,16 @@ def exit_descriptor(pid: int) -> int | None:
 
 
 def exited(pid: int) -> bool:
-    """Whether a child has ended; it is not reaped."""
+    """True if a child has ended; it is not reaped."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _wait(pid: int, seconds: float) -> tuple[int, resource.struct_rusage] | None:
-    """Reap a child that ends within some seconds; None for one that does not. One that is not there, or not ours, has
-    ended."""
+    """Reap a child that ends within some seconds; None for one that does not. `ChildProcessError` if it is none."""
     deadline, pause = time.monotonic() + seconds, 0.0005
     while True:
-        try:
-            found, status, used = os.wait4(pid, os.WNOHANG)
-        except ChildProcessError:
-            return 0, resource.getrusage(resource.RUSAGE_CHILDREN)
-        if found:
+        child, status, used = os.wait4(pid, os.WNOHANG)
+        if child:
             return status, used
         if time.monotonic() >= deadline:
             return None

@@ -18,13 +18,13 @@ from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse
 from tidemill.worker.item_inputs import ItemInputs
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.process import Ended, Pipes, run_program
+from tidemill.worker.process import Pipes, ProgramExit, run_program
 from tidemill.worker.programs import Programs
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Outputs, Staging
 from tidemill.worker.supervisor import Limits
-from tidemill.worker.task import Ends, Task
+from tidemill.worker.task import OutcomeSink, Task
 from tidemill.worker.uploads import OutputUploads
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class CommandRunner:
         """The item is not run here after all: what was fetched for it is removed."""
         self._inputs.remove(task)
 
-    def run(self, tasks: Sequence[Task], slot: Slot, ends: Ends) -> None:
+    def run(self, tasks: Sequence[Task], slot: Slot, ends: OutcomeSink) -> None:
         """Run items one after the other, until the worker or their job stops. An interrupted item has no outcome."""
         try:
             for task in tasks:
@@ -75,7 +75,7 @@ class CommandRunner:
             for task in tasks:
                 self.forget(task)
 
-    def _send(self, task: Task, slot: Slot, outcome: Outcome, outputs: Outputs, ends: Ends) -> None:
+    def _send(self, task: Task, slot: Slot, outcome: Outcome, outputs: Outputs, ends: OutcomeSink) -> None:
         """Upload outputs while the slot goes on, or here when many are on their way."""
 
         def sent(error: ItemError | None) -> None:
@@ -97,7 +97,7 @@ class CommandRunner:
         if pipes := self._pipes.pop(slot.number, None):
             pipes.close()
 
-    def _run(self, task: Task, slot: Slot) -> _Tried | None:
+    def _run(self, task: Task, slot: Slot) -> _AttemptResult | None:
         output = ItemOutput(task.labels, task.watch)
         state = self._state_of(task, slot)
         try:
@@ -124,8 +124,8 @@ class CommandRunner:
             like=task.item,
         )
 
-    def _attempts(self, task: Task, slot: Slot, output: ItemOutput, state: ItemState | None) -> _Tried | None:
-        tried: _Tried | None = None
+    def _attempts(self, task: Task, slot: Slot, output: ItemOutput, state: ItemState | None) -> _AttemptResult | None:
+        tried: _AttemptResult | None = None
         if task.attempt > 1:
             task.stop.wait(pause_before(task.attempt))
         for attempt in range(task.attempt, task.spec.attempts + 1):
@@ -143,7 +143,7 @@ class CommandRunner:
 
     def _attempt(
         self, task: Task, slot: Slot, output: ItemOutput, blank: Outcome, state: ItemState | None
-    ) -> _Tried | None:
+    ) -> _AttemptResult | None:
         """One attempt, or None when the worker stopped in it."""
         outcome, results = blank, None
         try:
@@ -156,7 +156,7 @@ class CommandRunner:
                 return None
             _measure(outcome, ended)
             if ended.reason is not None:
-                return _Tried(
+                return _AttemptResult(
                     _failed(outcome, ended.reason, _error(ended, output)), ended.final or ended.reason in _NOT_AGAIN
                 )
             outputs = self._staging.look(results, task.prefix(blank.attempts))
@@ -170,12 +170,12 @@ class CommandRunner:
             outcome.status = "succeeded"
             outcome.output = outputs.prefix if outputs.files or task.spec.names_output_uri else None
             if not outputs.files or state is not None or not task.overlaps:
-                return _Tried(outcome, True)
+                return _AttemptResult(outcome, True)
             # It is given back when they are sent.
             results = None
-            return _Tried(outcome, True, outputs)
+            return _AttemptResult(outcome, True, outputs)
         except ItemError as error:
-            return None if task.stop.raised else _Tried(_failed(outcome, error.reason, str(error)), error.final)
+            return None if task.stop.raised else _AttemptResult(_failed(outcome, error.reason, str(error)), error.final)
         finally:
             # Every attempt fetches the input again: this one may have changed its copy.
             self._inputs.remove(task)
@@ -184,7 +184,7 @@ class CommandRunner:
 
     def _run_program(
         self, task: Task, slot: Slot, output: ItemOutput, attempt: int, *, results: Path, state: ItemState | None
-    ) -> Ended:
+    ) -> ProgramExit:
         with item_step("scratch", "the item's folders cannot be made"):
             work = slot.empty("work")
         limits, stop = limits_of(task.spec), task.stop
@@ -196,7 +196,7 @@ class CommandRunner:
             command = fill(task.spec.command or [], {**own, **values}, own)
             env = {**task.base_env, **slot.env, **child_variables(values), **_meta(task.item)}
             if task.spec.layout:
-                # What the caller has set stays.
+                # The caller's own variables win.
                 env = {**env, **self._of_sagemaker(task, slot, results, values), **task.spec.env}
         left_something = True
         try:
@@ -246,7 +246,7 @@ class CommandRunner:
 
 
 def limits_of(spec: JobSpec) -> Limits:
-    """What an item may take: its memory less the worker's own share, and never less than half of it."""
+    """Limits of an item: its memory less the worker's own share, and never less than half of it."""
     memory = spec.resources.memory_mib
     limit = max(memory - WORKER_MIB / spec.slots, memory / 2)
     return Limits(spec.timeout_seconds, limit, gpus=spec.resources.gpus)
@@ -260,14 +260,14 @@ def pause_before(attempt: int, reason: str | None = None) -> float:
     return min(_LAST_PAUSE, 0.25 * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
 
 
-class _Tried(NamedTuple):
+class _AttemptResult(NamedTuple):
     """An attempt that ended."""
 
     outcome: Outcome
     final: bool
-    """Whether there is no other: it succeeded, or trying again is useless."""
+    """True if it is the last: it succeeded, or trying again is useless."""
     outputs: Outputs | None = None
-    """What has to be uploaded before it has succeeded."""
+    """Outputs that must be uploaded before it has succeeded."""
 
 
 def _meta(item: Item) -> dict[str, str]:
@@ -275,7 +275,7 @@ def _meta(item: Item) -> dict[str, str]:
     return {} if item.meta is None else {"TIDEMILL_META": json.dumps(item.meta)}
 
 
-def _measure(outcome: Outcome, ended: Ended) -> None:
+def _measure(outcome: Outcome, ended: ProgramExit) -> None:
     outcome.exit_code = ended.exit_code
     outcome.wall_seconds = round(ended.wall_seconds, 3)
     outcome.cpu_seconds = round(ended.cpu_seconds, 3)
@@ -295,7 +295,7 @@ def _failed(outcome: Outcome, reason: str, error: str) -> Outcome:
     return outcome
 
 
-def _error(ended: Ended, output: ItemOutput) -> str:
-    """What a user reads first: what the program said last, or what we know of its end."""
-    said = output.tail() if ended.reason in ("exit", "signal") else ""
-    return said or ended.error
+def _error(ended: ProgramExit, output: ItemOutput) -> str:
+    """The error that a user reads first: the program's last words, or what we know of its end."""
+    printed = output.tail() if ended.reason in ("exit", "signal") else ""
+    return printed or ended.error

@@ -16,7 +16,7 @@ from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
-from tidemill.worker.task import Ends, Task
+from tidemill.worker.task import OutcomeSink, Task
 
 if TYPE_CHECKING:
     from tidemill.worker.code import CodeCache
@@ -61,7 +61,7 @@ class Runners:
     def forget(self, task: Task) -> None:
         self._commands.forget(task)
 
-    def run(self, tasks: Sequence[Task], slot: Slot, ends: Ends) -> None:
+    def run(self, tasks: Sequence[Task], slot: Slot, ends: OutcomeSink) -> None:
         """Run items of a chunk in a slot; returns when all are done, or the worker or their job stops."""
         if tasks[0].spec.command is not None:
             self._commands.run(tasks, slot, ends)

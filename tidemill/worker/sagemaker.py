@@ -1,4 +1,4 @@
-"""What programs written for SageMaker find: variables, and the same folders under other names.
+"""The environment of programs written for SageMaker: variables, and the same folders under other names.
 
 The names are those that Amazon's toolkit gives to programs in its containers
 (https://github.com/aws/sagemaker-training-toolkit#environment-variables), and those that simple-sagemaker adds
@@ -82,24 +82,25 @@ def _variables(name: str, folders: Folders, settings: Mapping[str, Any], texts: 
     hps = {key: decoded(text) for key, text in texts.items()}
     arguments = [word for key in sorted(texts) for word in (f"--{key}" if len(key) > 1 else f"-{key}", texts[key])]
     training = {**settings, "channel_input_dirs": dict(folders.inputs), "hyperparameters": hps, "job_name": name}
-    found = {f"SM_{key.upper()}": value_text(value) for key, value in settings.items()}
-    found |= {"SM_HPS": value_text(hps), "SM_USER_ARGS": value_text(arguments), "SM_TRAINING_ENV": value_text(training)}
+    env = {f"SM_{key.upper()}": value_text(value) for key, value in settings.items()}
+    more = {"SM_HPS": hps, "SM_USER_ARGS": arguments, "SM_TRAINING_ENV": training}
+    env |= {key: value_text(value) for key, value in more.items()}
     for key, text in texts.items():
         # A shell cannot name a variable with a dash; the toolkit leaves it in.
-        found |= {f"SM_HP_{key.upper()}": text, f"SM_HP_{key.upper().replace('-', '_')}": text}
-    found |= {f"SM_CHANNEL_{key.upper()}": path for key, path in folders.inputs.items()}
+        env |= {f"SM_HP_{key.upper()}": text, f"SM_HP_{key.upper().replace('-', '_')}": text}
+    env |= {f"SM_CHANNEL_{key.upper()}": path for key, path in folders.inputs.items()}
     if folders.state is not None:
-        found |= {"SSM_STATE": folders.state, "SSM_INSTANCE_STATE": folders.state}
-    return found | _FIXED | {"TRAINING_JOB_NAME": name, "SAGEMAKER_JOB_NAME": name, "SSM_OUTPUT": str(folders.output)}
+        env |= {"SSM_STATE": folders.state, "SSM_INSTANCE_STATE": folders.state}
+    return env | _FIXED | {"TRAINING_JOB_NAME": name, "SAGEMAKER_JOB_NAME": name, "SSM_OUTPUT": str(folders.output)}
 
 
 def decoded(text: str) -> Any:
     """A hyperparameter as SageMaker's toolkit reads it: text that is JSON, such as `1e-3` and `true`, as its value."""
     try:
-        found = json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return text
-    return text if isinstance(found, float) and not math.isfinite(found) else found
+    return text if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _no_number(name: str) -> None:

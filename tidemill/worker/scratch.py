@@ -78,7 +78,7 @@ def empty_folder(path: Path, home: Path) -> Path:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether it is a folder, and one that can be used: an item may have put anything in its place."""
+    """True if it is a folder that can be used: an item may have put anything in its place."""
     try:
         return stat.S_ISDIR(os.lstat(folder).st_mode) and os.access(folder, os.R_OK | os.W_OK | os.X_OK)
     except OSError:
@@ -137,7 +137,7 @@ def _sweep(own: Path) -> None:
 
 
 def _begins(folder: Path) -> bool:
-    """Whether another worker may be making this folder now."""
+    """True if another worker may be making this folder now."""
     try:
         return folder.name.startswith(".") and time.time() - folder.stat().st_mtime < BEGINNING_SECONDS
     except OSError:

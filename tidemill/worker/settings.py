@@ -1,4 +1,4 @@
-"""What a worker reads from its environment, and what a user's program sees of it."""
+"""Reads a worker's settings from its environment, and chooses the variables that a user's program sees."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Settings:
     python: str = "python3"
     """The image's interpreter, for function items (`TIDEMILL_PYTHON`)."""
     whole_machine: bool = False
-    """Whether as many items run side by side as the container has room for (`TIDEMILL_SLOTS=machine`, and always where
+    """True if as many items run side by side as the container has room for (`TIDEMILL_SLOTS=machine`, and always where
     there is a subscription); otherwise as many as the job asks for, for whom the container was sized."""
     subscription: str | None = None
     """Pub/Sub subscription whose messages are chunks (`TIDEMILL_SUBSCRIPTION`); None on AWS Batch."""

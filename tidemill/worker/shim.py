@@ -99,12 +99,12 @@ def _one(call, values, peak, keep):
 
 def _find(text):
     module, _, name = text.partition(":")
-    found = importlib.import_module(module)
+    value = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    if not callable(found):
+        value = getattr(value, part)
+    if not callable(value):
         raise TypeError(f"{text} is not callable")
-    return found
+    return value
 
 
 def _parameters(function):
@@ -125,7 +125,7 @@ def _parameters(function):
 
 
 class _CannotKeepError(Exception):
-    """What the function returned cannot be kept, however often it is called."""
+    """The function's value cannot be kept, however often the function is called."""
 
 
 class _Keep:
@@ -204,14 +204,14 @@ def _refuse(text):
 
 
 def _has_odd_key(value):
-    """Whether a dict in it has a key that is not a text: JSON would silently turn 1 into "1"."""
+    """True if a dict in it has a key that is not a text: JSON would silently turn 1 into "1"."""
     if isinstance(value, dict):
         return not all(isinstance(key, str) for key in value) or any(map(_has_odd_key, value.values()))
     return isinstance(value, (list, tuple)) and any(map(_has_odd_key, value))
 
 
 def is_deep(value):
-    """Whether a value is nested deeper than every reader of JSON can follow."""
+    """True if a value is nested deeper than every reader of JSON can follow."""
     level = [value]
     for _ in range(VALUE_LEVELS):
         level = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidemill.worker.faults import ItemError, item_step
-from tidemill.worker.programs import Programs, Reaped
+from tidemill.worker.programs import Programs, ReapResult
 from tidemill.worker.shim import is_deep
 from tidemill.worker.slots import Slot
 from tidemill.worker.stop import Stop
@@ -74,7 +74,7 @@ class ShimProcess:
 
     supervisor: Supervisor
     """Once it is started."""
-    reaped: Reaped
+    reaped: ReapResult
     """Once it has ended."""
 
     def __init__(self, programs: Programs, slot: Slot, limits: Limits) -> None:
@@ -124,9 +124,9 @@ class ShimProcess:
                 self.end()
                 return Verdict("start", answer[1], final=True)
             if self.supervisor.exited():
-                said, code = self.tail(), self.end()
-                said = said or f"the Python of the function ended with {code} while importing it"
-                return Verdict("start", said, code, final=True)
+                error, code = self.tail(), self.end()
+                error = error or f"the Python of the function ended with {code} while importing it"
+                return Verdict("start", error, code, final=True)
             if self.supervisor.check(stop):
                 self.end()
                 slow = f"killed: its import took more than {self._limits.seconds:g} s"
@@ -164,7 +164,7 @@ class ShimProcess:
             return json.loads(b"[" + b",".join(lines) + b"]")
 
     def _ends_soon(self) -> bool:
-        """Whether the process ends soon, now that the pipe of its answers is closed."""
+        """True if the process ends soon, now that the pipe of its answers is closed."""
         deadline = time.monotonic() + _END_SECONDS
         while not self.supervisor.exited() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -174,7 +174,7 @@ class ShimProcess:
         return os.fstat(self._files[1]).st_size, os.fstat(self._files[2]).st_size
 
     def written(self, stream: int, until: int) -> bytes:
-        """What was written to stdout (1) or stderr (2) since the last call, up to an offset."""
+        """Bytes written to stdout (1) or stderr (2) since the last call, up to an offset."""
         start = self._read_to[stream]
         if until <= start:
             return b""

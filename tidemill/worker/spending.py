@@ -15,9 +15,9 @@ from collections.abc import Callable
 from tidemill.job import CostLimit
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Round
-from tidemill.ledger.spent import spent_seconds, write_spent
-from tidemill.worker.digesting import SlotSeconds
-from tidemill.worker.observers import ChunkObserver, Observed
+from tidemill.ledger.spent_seconds import spent_seconds, write_spent
+from tidemill.worker.digest_observer import SlotSeconds
+from tidemill.worker.observers import ChunkObserver, ObservedChunk
 
 FIRST_SECONDS = 300.0
 """Slot-seconds after which a running chunk first records its spending; then at each doubling."""
@@ -45,7 +45,7 @@ class Spending(ChunkObserver):
     def on_slots(self, slots: int) -> None:
         self._held.holds(slots)
 
-    def on_tick(self, chunk: Observed) -> None:
+    def on_tick(self, chunk: ObservedChunk) -> None:
         if fresh := self.write():
             self._recorded(fresh)
 
@@ -57,7 +57,7 @@ class Spending(ChunkObserver):
         if self._fresh:
             self._recorded(self._fresh)
 
-    def on_end(self, chunk: Observed, how: str | None) -> None:
+    def on_end(self, chunk: ObservedChunk, how: str | None) -> None:
         # A drain still waits for programs; another end follows it.
         if how != "drained":
             self.write(ends=True)

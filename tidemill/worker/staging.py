@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from tidemill.chain import SCHEME, JobFiles
 from tidemill.errors import shown
-from tidemill.store import STREAM_BYTES, Store, Stores, Uploaded, no_room, open_plain, refusal
+from tidemill.store import STREAM_BYTES, Store, Stores, UploadResult, no_room, open_plain, refusal
 from tidemill.tree import fetch_tree
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.outputs import output_files
@@ -24,14 +24,14 @@ SPARE_BYTES = 64 * 1024 * 1024
 _TRANSFERS = 4
 _MOST_AHEAD = 8
 _AHEAD_BYTES = 256 * 1024 * 1024
-"""What inputs may take on the scratch volume before they are needed, besides one for each slot: those of the items that
-a slot has taken, and as many of the next ones."""
+"""Bytes that inputs may take on the scratch volume before they are needed, besides one for each slot: those of the
+items that a slot has taken, and as many of the next ones."""
 _WAITING = 4 * _TRANSFERS
 """Uploads of an item that are begun ahead: their number, not that of its files, decides what memory they take."""
 
 
 class Outputs(NamedTuple):
-    """What an item has left to upload.
+    """An item's files that are to be uploaded.
 
     Attributes:
         folder: The output folder.
@@ -84,13 +84,13 @@ class Staging:
 
     def _bring(self, uri: str, reader: str, target: Path, stop: Stop) -> Path:
         """Fetch what another job has left: a folder, or one file of it."""
-        found = self._jobs.find(uri, reader)
-        self._largest = max(self._largest, found.tree.size)
-        if found.single:
-            [file] = found.tree.files
-            found.store.download(file.object, target, lambda: stop.raised, self.room())
+        files = self._jobs.find(uri, reader)
+        self._largest = max(self._largest, files.tree.size)
+        if files.single:
+            [file] = files.tree.files
+            files.store.download(file.object, target, lambda: stop.raised, self.room())
         else:
-            fetch_tree(found.store, found.tree, target, stop=lambda: stop.raised, room=self.room())
+            fetch_tree(files.store, files.tree, target, stop=lambda: stop.raised, room=self.room())
         return target
 
     def most_ahead(self, slots: int) -> int:
@@ -153,7 +153,7 @@ class Staging:
                 path, name = outputs.only
                 store.upload(path, base + name)
                 return
-            transfers: deque[Future[Uploaded]] = deque()
+            transfers: deque[Future[UploadResult]] = deque()
             try:
                 for path, name in output_files(outputs.folder) if outputs.files else ():
                     if len(transfers) >= _WAITING:
@@ -179,8 +179,8 @@ def _check(store: Store, base: str, name: str) -> None:
 
 def _local_path(uri: str) -> Path:
     """The path that an item names, by itself or as a ``file://`` URI."""
-    scheme, found, rest = uri.partition("://")
-    if not found:
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
         return Path(scheme)
     host, _, path = rest.partition("/")
     if host not in ("", "localhost"):

@@ -48,7 +48,7 @@ class Stop:
 
     @property
     def leaving(self) -> bool:
-        """Whether nothing more is to start, because this machine is not fit for it. What runs may end."""
+        """True if nothing more may start, because this machine is not fit for it. Running items may end."""
         return self._leaving
 
     def leave(self) -> None:
@@ -57,7 +57,7 @@ class Stop:
 
     @property
     def at_risk(self) -> bool:
-        """Whether a notice has become likely. The flag is not raised for that."""
+        """True if a notice has become likely. The flag is not raised for that."""
         return self._at_risk
 
     def warn(self) -> None:

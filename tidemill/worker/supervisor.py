@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidemill.worker.gpus import GpuUse, Window
-from tidemill.worker.programs import GRACE_SECONDS, Programs, Reaped, exit_descriptor, exited, signal_group
+from tidemill.worker.programs import GRACE_SECONDS, Programs, ReapResult, exit_descriptor, exited, signal_group
 from tidemill.worker.stop import Stop
 from tidemill.worker.usage import UsageMeter, prefer_at_oom
 
@@ -30,7 +30,7 @@ _NEARLY = 0.9
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take."""
+    """Limits of a run."""
 
     seconds: float
     memory_mib: float | None = None
@@ -38,7 +38,7 @@ class Limits:
     gpus: int = 0
     """How many it was given to itself."""
     stop_signal: signal.Signals | None = signal.SIGTERM
-    """What it is told with that it must stop; None for nothing before its end."""
+    """Signal that asks it to stop; None for no signal before its end."""
     left: Callable[[], float] | None = None
     """Seconds that it has left after it was told so, asked again and again; None for `grace_seconds`."""
 
@@ -51,7 +51,7 @@ class Verdict(NamedTuple):
     error: str
     exit_code: int | None = None
     final: bool = False
-    """Whether another attempt is useless."""
+    """True if another attempt is useless."""
 
 
 class Supervisor:
@@ -116,21 +116,21 @@ class Supervisor:
         return min(self._killed_at - time.monotonic(), 0.0) + self._programs.stuck_seconds
 
     def left_alone(self, stop: Stop) -> bool:
-        """Whether what the process has started may still be saving, although it has ended itself: only after it was
-        told to stop with time left. A shell ends at once, and its command after it."""
+        """True if children of the ended process may still be saving: only after it was told to stop with time left.
+        A shell ends at once, and its command after it."""
         if self.check(stop) != "stopped" or self.limits.left is None or time.monotonic() >= self._kill_at:
             return False
         # One that has ended and was not reaped holds no memory.
         return any(one.pid != self._child.pid and one.rss_bytes for one in self.meter.sample(fresh=True))
 
-    def end(self) -> Reaped:
+    def end(self) -> ReapResult:
         """End the process, after its grace period when a check has begun that, and reap it."""
         while self._reason and not self.exited() and time.monotonic() < self._kill_at:
             time.sleep(0.01)
         signal_group(self._child.pid, signal.SIGKILL)
         return self.reap()
 
-    def reap(self) -> Reaped:
+    def reap(self) -> ReapResult:
         self.gpu_use()
         try:
             return self._programs.reap(self._child, self.meter, max(0.0, self.patience))
@@ -139,15 +139,15 @@ class Supervisor:
                 os.close(self.exit_)
                 self.exit_ = None
 
-    def verdict(self, reaped: Reaped) -> Verdict | None:
+    def verdict(self, reaped: ReapResult) -> Verdict | None:
         """Why the process failed; None for exit code 0."""
         code = reaped.exit_code
         if self._reason == "timeout":
             self._error = timed_out(self.limits, reaped.peak_memory_mib)
         if reaped.stuck:
             # Another attempt would be lost on this machine, and may cost the next one, too.
-            said = f"{self._error or 'killed'}; SIGKILL did not end it"
-            return Verdict(self._reason or "signal", said, code, final=True)
+            error = f"{self._error or 'killed'}; SIGKILL did not end it"
+            return Verdict(self._reason or "signal", error, code, final=True)
         if self._reason:
             return Verdict(self._reason, self._error, code)
         if code == -signal.SIGKILL and self._programs.killed_by_kernel():
@@ -181,11 +181,11 @@ class Supervisor:
 
 def timed_out(limits: Limits, peak_mib: float) -> str:
     """The message for a program that ran too long. One that is short of memory often hangs instead of ending."""
-    said = f"killed: its time limit is {limits.seconds:g} s"
+    text = f"killed: its time limit is {limits.seconds:g} s"
     if limits.memory_mib is None or peak_mib < _NEARLY * limits.memory_mib:
-        return said
+        return text
     near = f"it held {peak_mib:.0f} MiB, its memory limit is {limits.memory_mib:.0f} MiB"
-    return f"{said}; {near}: it may lack memory rather than time (--memory)"
+    return f"{text}; {near}: it may lack memory rather than time (memory_mib)"
 
 
 def signal_name(number: int) -> str:

@@ -46,7 +46,7 @@ class Task:
     attempt: int = 1
     """Its first attempt here: more than 1 when outputs of earlier ones could not be uploaded."""
     overlaps: bool = True
-    """Whether its outputs may be uploaded while its slot has another item."""
+    """True if its outputs may be uploaded while its slot has another item."""
 
     @property
     def reader(self) -> str:
@@ -62,7 +62,7 @@ class Task:
         return f"{self.output_prefix}/{self.item.index}/{self.lease_id}.{attempt}/"
 
 
-class Ends(Protocol):
+class OutcomeSink(Protocol):
     """Is called with outcomes, and told of outputs that are on their way; from any thread."""
 
     def __call__(self, outcome: Outcome) -> None:

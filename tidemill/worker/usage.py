@@ -1,7 +1,7 @@
-"""What a program consumes: CPU seconds, resident memory, and the processes it started.
+"""Measures a program: CPU seconds, resident memory, and the processes it started.
 
-Read from ``/proc`` (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html); where there is none, only what
-`wait4` tells is known.
+Reads ``/proc`` (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html); without it, only the figures of `wait4`
+are known.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ProcessTable:
 
 @cache
 def _proc_is_ours() -> bool:
-    """Whether ``/proc`` counts processes as we do. In another PID namespace its numbers mean other processes."""
+    """True if ``/proc`` numbers processes as we do. In another PID namespace its numbers mean other processes."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -64,8 +64,8 @@ def _proc_is_ours() -> bool:
 
 def _read_all() -> dict[int, Process]:
     names = os.listdir("/proc") if _proc_is_ours() else []
-    found = (_read(int(name)) for name in names if name.isdigit())
-    return {process.pid: process for process in found if process}
+    processes = (_read(int(name)) for name in names if name.isdigit())
+    return {process.pid: process for process in processes if process}
 
 
 def _read(pid: int) -> Process | None:
@@ -80,7 +80,7 @@ def _read(pid: int) -> Process | None:
 
 
 class UsageMeter:
-    """What one program and everything it started consume.
+    """Measures one program and everything it started.
 
     A process belongs to it when it is in its session, or was ever seen to descend from it: also one that left the
     session.

@@ -2,7 +2,7 @@
 //
 //	tidemill-worker copy FOLDER    copy the tree that contains it to FOLDER
 //	tidemill-worker start          become the worker
-//	tidemill-worker start IMAGE    become the worker of an image, once the machine has its tree (components/aws/host.py)
+//	tidemill-worker start IMAGE    become the worker of an image, once the machine has its tree (components/services/batch/host.py)
 //
 // It leaves to the worker all that the worker can do. Neither Python nor a shell is available here.
 package main

@@ -15,15 +15,15 @@ class Lease(Protocol):
     round: int
     """The round that enqueued the chunk."""
     job_sha256: str | None
-    """What `job.json` must hash to; None when the sender did not state it."""
+    """SHA-256 that `job.json` must have; None when the sender did not state it."""
     round_sha256: str | None
-    """What `rounds/<r>.json` must hash to."""
+    """SHA-256 that `rounds/<r>.json` must have."""
     id: str
     """Unique; stored records and markers call it ``attempt``, log lines ``lease``."""
     delivery: int
     """How often the chunk was delivered, this time included, as far as the backend knows."""
     backend: dict[str, Any]
-    """What the backend calls this run; kept in the records."""
+    """The backend's names for this run; kept in the records."""
 
     def chunk(self, round_: Round) -> int:
         """The chunk that is held, given the round it belongs to."""
@@ -54,7 +54,7 @@ class LeaseSource(Protocol):
     """Where leases come from."""
 
     many_jobs: bool
-    """Whether it serves many jobs for days: then no job ends the worker, and because only the worker knows that
+    """True if it serves many jobs for days: then no job ends the worker, and because only the worker knows that
     a chunk is being worked on, the attempt's marker says so."""
 
     def lease(self, wait_seconds: float) -> Lease | None:
@@ -67,7 +67,7 @@ class LeaseSource(Protocol):
 
     @property
     def exhausted(self) -> bool:
-        """Whether there will be no more."""
+        """True if no further lease will come."""
         ...
 
     def end(self) -> None:

@@ -143,8 +143,8 @@ class Holder:
             elif message.tries < TRIES:
                 self._schedule(ack_id, message, time.monotonic() + 2**message.tries * random.uniform(0.25, 0.5))
             else:
-                said = "acknowledged" if message.what == "ack" else "given back"
-                log(f"a chunk was not {said}; it will be delivered again when its lease expires: {error}", "warning")
+                action = "acknowledged" if message.what == "ack" else "given back"
+                log(f"a chunk was not {action}; it will be delivered again when its lease expires: {error}", "warning")
                 self._schedule(ack_id, message, None)
 
     def _schedule(self, ack_id: str, message: _Message, due: float | None) -> None:

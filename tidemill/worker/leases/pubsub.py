@@ -92,7 +92,7 @@ class PubSubLeases:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the worker leaves: idle for long enough, or its machine is too old, and no pull is under way."""
+        """True if the worker leaves: idle for long enough, or its machine is too old, and no pull is under way."""
         return self._ended and not self._pulling
 
     def end(self) -> None:

@@ -120,9 +120,9 @@ class _Https(urllib.request.HTTPSHandler):
 def _noted(kind: type[http.client.HTTPConnection], connections: _Connections) -> Any:
     """A connection class that records its socket."""
 
-    class Noted(kind):
+    class RecordedConnection(kind):
         def connect(self) -> None:
             super().connect()
             connections.opened(self.sock)
 
-    return Noted
+    return RecordedConnection

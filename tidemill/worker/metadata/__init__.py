@@ -1,4 +1,4 @@
-"""What a machine's own metadata says: that it is being taken back, and who it is. A module a cloud."""
+"""Reads a machine's own metadata: that it is being taken back, and who it is. One module per cloud."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Metadata(Protocol):
         ...
 
     def at_risk(self) -> bool:
-        """Whether a notice has become more likely than it usually is. Asked often; it costs next to nothing.
+        """True if a notice has become more likely than usual. Called often; it costs next to nothing.
 
         Raises:
             OSError: No answer.

@@ -1,5 +1,4 @@
-"""What a machine on AWS tells about itself, as its host service has written it into files: what it is, and Spot's
-notice.
+"""Reads the files in which the host service of a machine on AWS writes what the machine is, and Spot's notice.
 
 Containers do not reach instance metadata. The notice is what EC2 says there, about two minutes ahead of an
 interruption: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html. Its hint that
@@ -37,18 +36,18 @@ class Ec2Notice:
             return None
 
     def at_risk(self) -> bool:
-        """Whether EC2 recommends to leave the machine."""
+        """True if EC2 recommends to leave the machine."""
         return self._file.with_name(HINT).exists()
 
 
 def read_machine(file: Path) -> RanOn:
-    """What the host service has written about the machine; nothing is known where an older one has not."""
+    """The machine as the host service has described it; unknown where an older service has not."""
     try:
-        said = json.loads(file.read_text(errors="replace"))
-        known = {key: str(said[key]) for key in ("id", "type", "zone", "market") if said.get(key)}
+        fields = json.loads(file.read_text(errors="replace"))
+        facts = {key: str(fields[key]) for key in ("id", "type", "zone", "market") if fields.get(key)}
     except (OSError, ValueError, AttributeError):
         return UNKNOWN
-    return RanOn(**known | {"market": _MARKETS.get(known.get("market", ""))})
+    return RanOn(**facts | {"market": _MARKETS.get(facts.get("market", ""))})
 
 
 def read_notice(text: str) -> Notice:

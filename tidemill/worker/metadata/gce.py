@@ -97,7 +97,7 @@ class GceMetadata:
         return name, zone.rpartition("/")[2]
 
     def machine(self, name: str, zone: str) -> RanOn:
-        """What the machine of this name and zone is; `OSError` if nothing answers."""
+        """Describe the machine of this name and zone; `OSError` if nothing answers."""
         kind = self._fact("machine-type").rpartition("/")[2]
         spot = self._fact("scheduling/preemptible").strip().upper() == "TRUE"
         return RanOn(name, kind, zone, "spot" if spot else "on_demand")

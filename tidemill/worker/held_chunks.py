@@ -69,8 +69,8 @@ class HeldChunks:
         self._chunks.append(chunk)
 
     def outlasts(self, job: LeasedJob) -> bool:
-        """Whether the machine lasts as long as an item of the job may take, or is worth it for one with state; if not,
-        nothing more is leased."""
+        """True if the machine lasts as long as an item of the job may take, or long enough to be worth it for one with
+        state; if not, nothing more is leased."""
         longest = job.spec.timeout_seconds
         if self._lasts(longest if job.spec.state is None else min(longest, WORTH_SECONDS)):
             return True

@@ -1,4 +1,4 @@
-"""What a worker measures of a chunk for the digest of its record."""
+"""Measurements of a chunk for the digest of its record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tidemill.ledger import Outcome
 from tidemill.ledger.digest import RanOn, RunFacts, interrupted
-from tidemill.worker.observers import ChunkObserver, Observed
+from tidemill.worker.observers import ChunkObserver, ObservedChunk
 from tidemill.worker.store_waits import StoreWaits
 
 
@@ -29,7 +29,7 @@ class SlotSeconds:
         return self._seconds + self._slots * (self._clock() - self._since)
 
 
-class Digesting(ChunkObserver):
+class DigestObserver(ChunkObserver):
     """Measures a chunk from its lease to its commit."""
 
     def __init__(self, machine: RanOn) -> None:
@@ -39,23 +39,23 @@ class Digesting(ChunkObserver):
         self._worked, self._succeeded = 0.0, 0
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
 
-    def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
+    def on_open(self, chunk: ObservedChunk, outcomes: Sequence[Outcome], slots: int) -> None:
         self._most = slots
 
     def on_slots(self, slots: int) -> None:
         self._seconds.holds(slots)
         self._most = max(self._most, slots)
 
-    def on_item(self, chunk: Observed, outcome: Outcome) -> None:
+    def on_item(self, chunk: ObservedChunk, outcome: Outcome) -> None:
         self._worked += outcome.wall_seconds
         self._succeeded += outcome.status == "succeeded"
 
     def interrupted(self) -> dict[str, Any]:
-        """What a drain would end now."""
+        """Figures of the attempt if a drain ended it now."""
         return interrupted(self.run())
 
     def run(self) -> RunFacts:
-        """What was measured until now."""
+        """Figures measured until now."""
         held, waits = self._seconds.total, self.waits
         measured = (held, waits.fetch, waits.upload, self._worked, self._succeeded)
         return RunFacts(self._started_at, self._machine, self._most, *measured)

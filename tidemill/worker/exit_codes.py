@@ -1,4 +1,4 @@
-"""What an error means for a worker's exit code, which the queue's retry rules read."""
+"""Maps errors to a worker's exit codes, which the queue's retry rules read."""
 
 from __future__ import annotations
 

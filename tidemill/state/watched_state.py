@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tidemill.state.mark import Mark
-from tidemill.state.scan import Scan, Seen, StateError, open_files, scan
-from tidemill.state.settle import SETTLE_SECONDS, Settle
+from tidemill.state.scan import FileStamp, Scan, StateError, open_files, scan
+from tidemill.state.settle_time import SETTLE_SECONDS, SettleTime
 
 _SCAN_SHARE = 20
 """A look may take this part of the time."""
@@ -21,17 +21,20 @@ class WatchedState:
         folder: The state folder.
         every: Seconds between two snapshots.
         max_gib: What the folder may hold.
+        by_hand: Whether the program is known to mark its checkpoints.
     """
 
-    def __init__(self, folder: Path, every: float, max_gib: float) -> None:
+    def __init__(self, folder: Path, every: float, max_gib: float, *, by_hand: bool = False) -> None:
         self._folder, self._every, self._max_gib = folder, every, max_gib
-        self._settle = Settle(every, time.monotonic())
+        self._settle = SettleTime(every, time.monotonic())
         self.mark = Mark(folder)
-        self.by_hand = False
-        """Whether the program says itself when its state is consistent."""
-        self.asked: Seen | None = None
+        self.by_hand = by_hand
+        """True if only the program's mark says when its state is consistent."""
+        self.has_marked = False
+        """True once a mark was there."""
+        self.asked: FileStamp | None = None
         """The program's mark, if it stands for what the last look saw."""
-        self._marked: tuple[Seen | None, Scan | None] = None, None
+        self._marked: tuple[FileStamp | None, Scan | None] = None, None
         """The mark and the files that do not only grow, at the last look that found them changed, and when that was."""
         self._marked_at = 0.0
         self.quiet: Scan | None = None
@@ -55,12 +58,12 @@ class WatchedState:
             self.mark.remove(self.asked)
 
     def whole(self, there: Scan, *, by_itself: bool, succeeded: bool) -> bool:
-        """Whether what a program has left that has ended is consistent.
+        """True if the folder of a program that has ended is consistent.
 
         Args:
-            there: What it has left.
-            by_itself: Whether it was not killed.
-            succeeded: Whether its exit code was 0.
+            there: The folder.
+            by_itself: The program was not killed.
+            succeeded: Its exit code was 0.
         """
         self.asked = None
         if by_itself and succeeded:
@@ -75,20 +78,20 @@ class WatchedState:
         return {path for path in self._now or () if self.mark.grown.has(path)}
 
     def still(self) -> bool:
-        """Whether the mark is still the last that the program has done in the folder, if there is one."""
+        """True if the mark is still the program's last change in the folder, or if there is none."""
         return self.asked is None or self.mark.still(self.asked)
 
     def scan(self) -> Scan:
-        """What is in the folder now.
+        """The folder's files now.
 
         Raises:
-            StateError: No snapshot can hold that.
+            StateError: No snapshot can hold them.
         """
         there = scan(self._folder)
         size, limit = sum(file.size for file in there.values()), self._max_gib * 2**30
         if size > limit:
             raise StateError(
-                f"the state folder holds {size / 2**30:.1f} GiB, and its limit is {self._max_gib:g} GiB (--state-gib)"
+                f"the state folder holds {size / 2**30:.1f} GiB, and its limit is {self._max_gib:g} GiB (max_gib)"
             )
         return there
 
@@ -112,7 +115,8 @@ class WatchedState:
             there = self._scanned()
         now = time.monotonic()
         self.asked = mark if mark is not None and self._stands(mark, there, now) else None
-        self.by_hand = self.by_hand or mark is not None
+        if mark is not None:
+            self.by_hand = self.has_marked = True
         self.mark.grown.learn(there, self.mark.seen)
         if not self.by_hand and self._rests(there, self._before):
             self.quiet = there
@@ -123,8 +127,8 @@ class WatchedState:
         self._cost += time.monotonic() - now
         return there
 
-    def _stands(self, mark: Seen, there: Scan, now: float) -> bool:
-        rest = {path: found for path, found in there.items() if not self.mark.grown.has(path)}
+    def _stands(self, mark: FileStamp, there: Scan, now: float) -> bool:
+        rest = {path: stamp for path, stamp in there.items() if not self.mark.grown.has(path)}
         if self._marked != (mark, rest):
             self._marked, self._marked_at = (mark, rest), now
         rests = now - self._marked_at
@@ -139,7 +143,7 @@ class WatchedState:
         return self._now
 
     def _rests(self, there: Scan, before: Scan | None) -> bool:
-        """Whether the folder is quiet: as it was a moment ago, with no file open for writing."""
+        """True if the folder is quiet: as it was a moment ago, with no file open for writing."""
         return there == before and (there == self.quiet or not open_files(self._folder))
 
     def restless(self) -> set[str]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemill.state.scan import Scan, Seen
+from tidemill.state.scan import FileStamp, Scan
 from tidemill.store import STREAM_BYTES, open_plain
 
 MAX_BYTES = 256 * 2**20
@@ -24,18 +24,18 @@ PART_OF_A_DATABASE = "-wal"
 
 
 @dataclass
-class _Known:
-    """The bytes that a file had at a look."""
+class _FileStart:
+    """The beginning of a file: the bytes that it had at a look."""
 
     inode: int
     size: int
     digest: hashlib._Hash
     grows: bool = False
-    """Whether they begin with those of an earlier look."""
+    """True if they begin with those of an earlier look."""
 
 
-class Grown:
-    """Knows which files of a folder have only grown.
+class AppendOnlyFiles:
+    """The files of a folder that have only grown.
 
     Args:
         folder: The state folder.
@@ -44,24 +44,24 @@ class Grown:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._last: Scan = {}
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _FileStart] = {}
         self._before: dict[str, tuple[int, int, bytes]] = {}
         """By path: inode, size and digest of what grew before the mark was made."""
         self._rewritten = set[str]()
-        self._after: Seen | None = None
+        self._after: FileStamp | None = None
         """The mark that was there when something was learnt last."""
 
-    def marked(self, mark: Seen | None) -> None:
+    def marked(self, mark: FileStamp | None) -> None:
         """Take what was learnt for what came before a mark, if the mark was made since."""
         if mark != self._after:
             self._after = mark
             self._before = {
-                path: (known.inode, known.size, known.digest.digest())
-                for path, known in self._known.items()
-                if known.grows
+                path: (start.inode, start.size, start.digest.digest())
+                for path, start in self._known.items()
+                if start.grows
             }
 
-    def learn(self, there: Scan, mark: Callable[[], Seen | None]) -> None:
+    def learn(self, there: Scan, mark: Callable[[], FileStamp | None]) -> None:
         """Compare a folder with the last look.
 
         Args:
@@ -72,44 +72,44 @@ class Grown:
             was = self._last.get(path)
             if was is None or was == now:
                 continue
-            known = self._known.pop(path, None)
+            start = self._known.pop(path, None)
             if now.inode != was.inode or now.size > MAX_BYTES or path.endswith(PART_OF_A_DATABASE):
                 continue
             if path in self._rewritten or now.size <= was.size:
                 self._rewritten.add(path)
-            elif (found := self._longer(path, now, known)) is not None:
-                self._known[path] = found
-        self._known = {path: known for path, known in self._known.items() if path in there}
+            elif (longer := self._longer(path, now, start)) is not None:
+                self._known[path] = longer
+        self._known = {path: start for path, start in self._known.items() if path in there}
         self._last = there
-        # What is made meanwhile may be older than what was read.
+        # Files made meanwhile may be older than those that were read.
         self._after = mark()
 
     def has(self, path: str) -> bool:
-        """Whether a file grew before the mark was made."""
+        """True if a file grew before the mark was made."""
         return path in self._before
 
     def only(self, path: str) -> bool:
-        """Whether a file still begins with what it was before the mark was made."""
+        """True if a file still begins with its content from before the mark was made."""
         if path not in self._before:
             return False
         inode, size, wanted = self._before[path]
         return self._begins(path, inode, size, wanted)
 
-    def _longer(self, path: str, now: Seen, known: _Known | None) -> _Known | None:
+    def _longer(self, path: str, now: FileStamp, start: _FileStart | None) -> _FileStart | None:
         """A file that has become longer; None if it does not begin as it did."""
         digest, begun = hashlib.sha256(), 0
-        if known:
+        if start:
             # Once it is known to grow, the bytes before are compared when a mark depends on them.
-            if not known.grows and not self._begins(path, now.inode, known.size, known.digest.digest()):
+            if not start.grows and not self._begins(path, now.inode, start.size, start.digest.digest()):
                 return None
-            digest, begun = known.digest, known.size
+            digest, begun = start.digest, start.size
         if not self._read(path, now.inode, begun, now.size, digest):
             return None
-        return _Known(now.inode, now.size, digest, grows=known is not None)
+        return _FileStart(now.inode, now.size, digest, grows=start is not None)
 
     def _begins(self, path: str, inode: int, size: int, wanted: bytes) -> bool:
-        """Whether a file begins with known bytes. If it was rewritten, it is never again one that only grows; another
-        one of its name, as after the rotation of a log, may be."""
+        """True if a file begins with known bytes. A rewritten file never again counts as one that only grows; another
+        one of its name, as after the rotation of a log, may."""
         digest = hashlib.sha256()
         if self._read(path, inode, 0, size, digest) and digest.digest() == wanted:
             return True

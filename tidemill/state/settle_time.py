@@ -8,7 +8,7 @@ LEAST_SECONDS = 0.1
 """The same, of a program that never rests for longer."""
 
 
-class Settle:
+class SettleTime:
     """Seconds that a folder must rest: two, or as many as the program leaves it.
 
     The files of one checkpoint may be closed shortly after one another, so a short rest may lie in the middle of a

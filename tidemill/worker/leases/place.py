@@ -1,0 +1,27 @@
+"""A worker's place: where it leases chunks, and what it knows of its machine. Its service makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidemill.ledger.digest import UNKNOWN, RanOn
+from tidemill.worker.endings import Publish, no_topics
+from tidemill.worker.leases import LeaseSource
+from tidemill.worker.metadata import Metadata
+
+
+@dataclass(frozen=True)
+class WorkerPlace:
+    """Where a worker is: what its cloud gives it."""
+
+    metadata: Metadata | None
+    leases: LeaseSource
+    lasts: Callable[[float], bool] = lambda seconds: True
+    """True if the machine lasts so many seconds more."""
+    machine: str = ""
+    """Its name, where it has to say that it is alive."""
+    facts: RanOn = UNKNOWN
+    publish: Publish = no_topics
+    replaced: bool = False
+    """True if the service starts another worker here when one exits before its machine ends."""
