@@ -12,24 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from tidemill.prices import MachinePrice
+    from tidemill.services import Service
 
 WORKER_MIB = 96
 """Memory of the worker itself. On AWS it is part of what a container asks for; on GCP the machine keeps it back."""
 _CPU_TOLERANCE = 0.01
 """Tenths of a CPU have no exact number, and a container's quota is rounded."""
-KEPT_BACK = {
-    # The ECS agent registers what the kernel calls total, less 32 MiB. AWS advises to leave 5 % to the agent and the
-    # system; 256 MiB more, because a kernel's fixed part weighs most on small machines.
-    # Source: https://docs.aws.amazon.com/batch/latest/userguide/ecs-reserved-memory.html
-    "aws": (5, 256),
-    # The kernel describes each page of 4 KiB in 64 bytes, 1.6 %; Container-Optimized OS and the worker take the rest.
-    # Source: https://docs.kernel.org/mm/vmemmap_dedup.html
-    "gcp": (2, 254 + WORKER_MIB),
-    # Its owner runs other programs too.
-    "local": (10, 0),
-}
-"""Memory of a machine that no item gets, by cloud: a percentage, and MiB on top. Rather too much than too little: an
-item that fits here must find a machine there (docs/cloud-facts.md, ADR 38)."""
 
 
 class Amounts(Protocol):
@@ -51,22 +39,23 @@ class Amounts(Protocol):
         ...
 
 
-def usable_memory_mib(cloud: str, machine: Amounts) -> int:
-    """Memory of a machine that items can have, in MiB; 0 where none is left."""
-    percent, mib = KEPT_BACK[cloud]
+def usable_memory_mib(service: Service, machine: Amounts) -> int:
+    """Memory of a machine that items can have, in MiB; 0 where none is left. Rather too little than too much: an item
+    that fits here must find a machine there (docs/cloud-facts.md, ADR 38)."""
+    percent, mib = service.kept_back
     return max(0, machine.memory_mib * (100 - percent) // 100 - mib)
 
 
-def slots(cloud: str, machine: Amounts, item: Amounts, container: int = 1) -> int:
+def slots(service: Service, machine: Amounts, item: Amounts, container: int = 1) -> int:
     """How many items run side by side on an empty machine; 0 where none fits.
 
     Args:
-        cloud: `aws`, `gcp` or `local`.
+        service: The queue's.
         machine: Its type.
         item: What one item needs.
-        container: AWS: items that share a container; a machine takes whole containers only.
+        container: Items that share a container, where the job sizes it; a machine takes whole containers only.
     """
-    return fitting(machine.cpus, usable_memory_mib(cloud, machine), machine.gpus, item, container)
+    return fitting(machine.cpus, usable_memory_mib(service, machine), machine.gpus, item, container)
 
 
 def fitting(cpus: float, memory_mib: float, gpus: int, item: Amounts, container: int = 1) -> int:
@@ -77,21 +66,19 @@ def fitting(cpus: float, memory_mib: float, gpus: int, item: Amounts, container:
     return max(0, int(min(fits)) // container * container)
 
 
-def most_machines(cloud: str, max_cpus: int, cpus: int) -> int:
+def most_machines(service: Service, max_cpus: int, cpus: int) -> int:
     """How many machines of `cpus` vCPUs a rung may start that may reach `max_cpus`.
 
-    Batch starts machines while it is below `maxvCpus`, so the last one may exceed it. A group on GCP is given a number
-    of machines, and no more vCPUs than `max_cpus` as long as one machine has no more.
-    Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
+    Where the last one may not exceed it, there are no more vCPUs than that as long as one machine has no more.
     """
-    if cloud == "local":
+    if service.one_machine:
         return 1
-    return -(-max_cpus // cpus) if cloud == "aws" else max(1, max_cpus // cpus)
+    return -(-max_cpus // cpus) if service.last_may_exceed else max(1, max_cpus // cpus)
 
 
 @dataclass(frozen=True)
 class UsdRange:
-    """What machines cost per hour: all of the cheapest type, all of the most expensive; None if no price is known.
+    """Cost of machines per hour: all of the cheapest type, all of the most expensive; None if no price is known.
 
     Both leave out the types whose price is `unknown`.
     """
@@ -104,7 +91,7 @@ class UsdRange:
 def machine_usd(
     price: MachinePrice | None, market: str | None, percent: int | None = None
 ) -> tuple[float, float] | None:
-    """What a machine costs per hour, low and high; None where that is unknown.
+    """Price of a machine per hour, low and high; None where it is unknown.
 
     A Spot machine without a known Spot price counts as an On-Demand one, whose price it never exceeds.
     Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/how-spot-instances-work.html
@@ -117,12 +104,12 @@ def machine_usd(
     if price is None or market not in ("spot", "on_demand"):
         return None
     fixed = price.on_demand
-    found = (fixed, fixed) if fixed is not None else None
+    usd = (fixed, fixed) if fixed is not None else None
     if market == "spot":
-        found = (price.spot.low, price.spot.high) if price.spot else found
-        if found and fixed is not None and percent is not None:
-            return min(found[0], fixed * percent / 100), min(found[1], fixed * percent / 100)
-    return found
+        usd = (price.spot.low, price.spot.high) if price.spot else usd
+        if usd and fixed is not None and percent is not None:
+            return min(usd[0], fixed * percent / 100), min(usd[1], fixed * percent / 100)
+    return usd
 
 
 def fleet_usd(
@@ -131,7 +118,7 @@ def fleet_usd(
     price: Callable[[str], MachinePrice | None],
     percent: int | None = None,
 ) -> UsdRange:
-    """What a fleet costs per hour when all its machines run and are of one type.
+    """Cost of a fleet per hour when all its machines run and are of one type.
 
     Args:
         counts: How many there are of a type when all are of that type.
@@ -140,9 +127,9 @@ def fleet_usd(
         percent: See `machine_usd`.
     """
     usd = {kind: machine_usd(price(kind), market, percent) for kind in counts}
-    known = [(counts[kind] * each[0], counts[kind] * each[1]) for kind, each in usd.items() if each]
+    fleets = [(counts[kind] * each[0], counts[kind] * each[1]) for kind, each in usd.items() if each]
     return UsdRange(
-        min((low for low, _ in known), default=None),
-        max((high for _, high in known), default=None),
+        min((low for low, _ in fleets), default=None),
+        max((high for _, high in fleets), default=None),
         tuple(kind for kind, each in usd.items() if each is None),
     )

@@ -75,16 +75,16 @@ def parse(uri: str, what: str = "items") -> JobUri:
     Raises:
         CallerError: It is none.
     """
-    found = _URI.match(uri)
-    path = found["path"] if found else None
-    if found is None or any(part in ("", ".", "..") for part in (path or "x").split("/")):
+    match = _URI.match(uri)
+    path = match["path"] if match else None
+    if match is None or any(part in ("", ".", "..") for part in (path or "x").split("/")):
         raise CallerError.about(what, uri, _ALLOWED, "Correct it; `tidemill jobs` shows the names.")
-    item = found["item"]
+    item = match["item"]
     index = item if item in (None, "*") else int(item)
-    return JobUri(found["job"], found["kind"], index, path or "")  # type: ignore[arg-type]
+    return JobUri(match["job"], match["kind"], index, path or "")  # type: ignore[arg-type]
 
 
-class _Other(NamedTuple):
+class _OtherJob(NamedTuple):
     ledger: Ledger
     spec: JobSpec
     rounds: list[Round]
@@ -113,7 +113,7 @@ class JobFiles:
         Raises:
             StoreMissingError: The job has left nothing there, or is not in the store any more.
             DamagedError: There are too many files.
-            CallerError: It is no reference.
+            CallerError: It is not a reference.
         """
         wanted = parse(uri)
         other = self._other(wanted.job, reader)
@@ -127,25 +127,25 @@ class JobFiles:
             store, files = self._output(other, items[0], reader)
         else:
             store, files = self._outputs(other.ledger, spec, uri)
-        found = list(_limited(files, uri))
-        if not found:
+        outputs = list(_limited(files, uri))
+        if not outputs:
             raise StoreMissingError(f"{uri}: the job has left nothing there.")
-        return _below(store, found, wanted, uri)
+        return _below(store, outputs, wanted, uri)
 
-    def _read(self, job: str, _reader: str) -> _Other:
+    def _read(self, job: str, _reader: str) -> _OtherJob:
         try:
             spec = Ledger(self._stores.home, job).spec()
         except StoreMissingError:
             raise StoreMissingError(f"{job} is not in the store any more.") from None
         ledger = Ledger(self._stores.home, job, spec.manifest)
-        return _Other(ledger, spec, ledger.rounds())
+        return _OtherJob(ledger, spec, ledger.rounds())
 
     def _merged(self, job: str, reader: str, chunk: int) -> dict[int, Outcome]:
         other = self._other(job, reader)
         numbers = [round_.round for round_ in other.rounds if round_.has(chunk)]
         return {outcome.index: outcome for outcome in other.ledger.merged(chunk, numbers)}
 
-    def _output(self, other: _Other, item: int, reader: str) -> tuple[Store, Iterator[TreeFile]]:
+    def _output(self, other: _OtherJob, item: int, reader: str) -> tuple[Store, Iterator[TreeFile]]:
         job = other.spec.job
         outcome = self._chunk(job, reader, other.ledger.index().chunk_of(item)).get(item)
         if outcome is None:
@@ -187,7 +187,7 @@ class JobFiles:
 def _limited(files: Iterator[T], uri: str) -> Iterator[T]:
     for count, file in enumerate(files):
         if count >= MAX_FILES:
-            raise DamagedError(f"{uri} has more than {MAX_FILES} files. Make them items: --items {uri}")
+            raise DamagedError(f"{uri} has more than {MAX_FILES} files. Give them as items: {uri}")
         yield file
 
 

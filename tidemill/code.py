@@ -23,7 +23,7 @@ import zstandard
 from tidemill import layout, secrecy
 from tidemill.errors import CallerError, shown
 from tidemill.figures import counted, file_size
-from tidemill.ignored import Ignored, unreadable
+from tidemill.ignore_rules import IgnoreRules, unreadable
 from tidemill.store import Store
 
 MAX_FILES = 20_000
@@ -33,16 +33,16 @@ PLACEHOLDER = "{code}"
 """The unpacked folder in a command."""
 REQUIREMENTS = "requirements.txt"
 PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
-"""What a wheelhouse holds."""
+"""Packages that a wheelhouse holds."""
 LEVEL = 6
 _LEFT_OUT = (".git", ".hg", ".svn", "__pycache__", ".tidemill")
-"""What is never code: histories, compiled files (they hold times) and the local job store."""
+"""Names that are never code: histories, compiled files (they hold times) and the local job store."""
 _SECRETS_SHOWN = 5
 _LIMIT_FIX = "Add what the programs do not need to .gitignore. Data belongs in a bucket or in the image."
 
 
 @dataclass(eq=False)
-class Packed:
+class CodeArchive:
     """A packed folder, in a file that is removed with this object.
 
     Attributes:
@@ -66,14 +66,14 @@ class Packed:
         self.close = weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)
 
     def words(self, origin: str | None = None) -> str:
-        """What is sent, for people; `origin` is the repository that it is from."""
+        """Describe the code that is sent, for people; `origin` is the repository that it is from."""
         packages = f"; {REQUIREMENTS} is installed once per machine" if self.requirements else ""
         repository = f"{origin}, " if origin else ""
         logins = f"; left out because they hold logins: {', '.join(self.logins)}" if self.logins else ""
         return f"code: {repository}{counted(self.files, 'file')}, {file_size(self.size)}{packages}{logins}."
 
 
-def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool = True) -> Packed:
+def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool = True) -> CodeArchive:
     """Pack a folder's files, except what a .gitignore in it, or above it in the same repository, leaves out.
 
     Args:
@@ -87,15 +87,15 @@ def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool 
     """
     entries, left = _found("code", folder, () if packages else (REQUIREMENTS,))
     for lib in libs:
-        found, more = _found("lib", lib)
-        entries, left = _joined(entries, Path(os.path.realpath(lib)).name, found), left.plus(more)
+        of_lib, more = _found("lib", lib)
+        entries, left = _joined(entries, Path(os.path.realpath(lib)).name, of_lib), left.plus(more)
     path = Path(tempfile.mkdtemp(prefix="tidemill-code-"), "code.tar.zst")
     try:
         _write(path, entries)
     except BaseException:
         shutil.rmtree(path.parent, ignore_errors=True)
         raise
-    return Packed(
+    return CodeArchive(
         sha256=file_sha256(path),
         path=path,
         files=len(entries),
@@ -106,7 +106,7 @@ def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool 
     )
 
 
-def upload(store: Store, job: str, packed: Packed) -> None:
+def upload(store: Store, job: str, packed: CodeArchive) -> None:
     """Bring packed code to a job, once: its name says what is in it."""
     name = layout.code(job, packed.sha256)
     if not store.exists(name):
@@ -144,15 +144,15 @@ class _Entry(NamedTuple):
     link: str | None
 
 
-class _LeftOut(NamedTuple):
+class _Exclusions(NamedTuple):
     number: int
     logins: tuple[str, ...]
 
-    def plus(self, other: _LeftOut) -> _LeftOut:
-        return _LeftOut(self.number + other.number, self.logins + other.logins)
+    def plus(self, other: _Exclusions) -> _Exclusions:
+        return _Exclusions(self.number + other.number, self.logins + other.logins)
 
 
-def _found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[list[_Entry], _LeftOut]:
+def _found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[list[_Entry], _Exclusions]:
     """A folder's entries, and what was left out; `what` is the argument that names it."""
     fix = "Name a folder that holds your program, or modules of it."
     if not str(folder) or "\0" in str(folder):
@@ -180,8 +180,8 @@ def _joined(entries: list[_Entry], name: str, lib: list[_Entry]) -> list[_Entry]
     return sorted(joined, key=lambda entry: os.fsencode(entry.name))
 
 
-def _entries(root: Path, what: str) -> tuple[list[_Entry], _LeftOut]:
-    ignored, found, left_out, size = Ignored(root), [], 0, 0
+def _entries(root: Path, what: str) -> tuple[list[_Entry], _Exclusions]:
+    ignored, entries, left_out, size = IgnoreRules(root), [], 0, 0
     logins: list[str] = []
     secrets: list[str] = []
     largest = _Entry("", root, -1, False, None)
@@ -206,10 +206,10 @@ def _entries(root: Path, what: str) -> tuple[list[_Entry], _LeftOut]:
                 yield one
 
     for entry in visit(root):
-        found.append(entry)
+        entries.append(entry)
         size += entry.size
         largest = max(largest, entry, key=lambda one: one.size)
-        if len(found) > MAX_FILES:
+        if len(entries) > MAX_FILES:
             raise CallerError(f"code: {root} has more than {MAX_FILES} files.", _LIMIT_FIX, what="code")
         if size > MAX_BYTES:
             raise CallerError(
@@ -227,7 +227,7 @@ def _entries(root: Path, what: str) -> tuple[list[_Entry], _LeftOut]:
             f"{secrecy.INSTEAD}",
             what=what,
         )
-    return sorted(found, key=lambda entry: os.fsencode(entry.name)), _LeftOut(left_out, tuple(logins))
+    return sorted(entries, key=lambda entry: os.fsencode(entry.name)), _Exclusions(left_out, tuple(logins))
 
 
 def _scan(root: Path, folder: Path) -> list[os.DirEntry[str]]:

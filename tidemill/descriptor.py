@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -56,7 +56,7 @@ class _Model(BaseModel):
 
 
 class Resources(_Model):
-    """What one item needs of its machine."""
+    """Resources that one item needs of its machine."""
 
     cpus: float = Field(default=1, gt=0, description="Cores. Whole numbers on AWS Batch.")
     memory_mib: int = Field(default=2048, ge=64, description="Memory in MiB, the worker's own share included.")
@@ -90,21 +90,22 @@ class Image(_Model):
 
 
 class AwsQueue(_Model):
-    """What only AWS Batch knows of a queue."""
+    """The part of a queue that is AWS Batch's own."""
 
     job_queue: str = Field(description="ARN of the job queue.")
-    properties: Literal["ecs", "container"] = Field(
-        default="ecs",
-        description="Kind of the job definitions' properties; older stacks have `ecs` and do not say so.",
-    )
 
 
 class GcpQueue(_Model):
-    """What only Pub/Sub and the instance group know of a queue. Names are full: ``projects/<project>/topics/<id>``."""
+    """The part of a queue that is Pub/Sub's and the instance group's. Names are full:
+    ``projects/<project>/topics/<id>``."""
 
     topic: str = Field(description="Chunks are published here, one message a chunk.")
     subscription: str = Field(description="Workers pull from it.")
     dead_letters: str = Field(description="Subscription that keeps the chunks which were delivered too often.")
+
+
+SERVICE_KEYS = ("service", "place", "aws", "gcp")
+"""Of a queue: what is the business of its service alone."""
 
 
 class Queue(_Model):
@@ -120,8 +121,25 @@ class Queue(_Model):
         default="disk",
         description="`local`: it is on the machine's own disks, which its price includes.",
     )
+    service: Name | None = Field(
+        default=None,
+        exclude_if=lambda name: name is None,
+        repr=False,
+        description="How chunks reach its machines; left out for the cloud's first service.",
+    )
+    place: dict[str, Any] | None = Field(
+        default=None,
+        exclude_if=lambda place: place is None,
+        repr=False,
+        description="What only its service knows of it, where that has no key of its own here.",
+    )
     aws: AwsQueue | None = None
     gcp: GcpQueue | None = None
+
+    @property
+    def block(self) -> AwsQueue | GcpQueue | dict[str, Any] | None:
+        """The part of the queue that is its service's own; None on this machine."""
+        return self.aws or self.gcp or self.place
 
     @property
     def billed_gib(self) -> int:
@@ -132,8 +150,8 @@ class Queue(_Model):
     def most_percent(self) -> int | None:
         """The most that a Spot machine costs, in percent of its On-Demand price; None where a rung has no cap."""
         caps = [rung.max_price_percent for rung in self.capacity if rung.market == "spot"]
-        known = [cap for cap in caps if cap is not None]
-        return max(known, default=None) if len(known) == len(caps) else None
+        percents = [cap for cap in caps if cap is not None]
+        return max(percents, default=None) if len(percents) == len(caps) else None
 
     @property
     def ladder(self) -> str:
@@ -141,8 +159,8 @@ class Queue(_Model):
         return ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in self.capacity)
 
 
-class Told(_Model):
-    """Who is told when a job ends.
+class NotifyTarget(_Model):
+    """A channel or webhook that a job's end notifies.
 
     Attributes:
         to: The name of a channel of the stack, or a webhook's host.
@@ -178,12 +196,12 @@ class Descriptor(_Model):
     max_spec: int = Field(default=1, description="The newest job spec version that this stack's workers read.")
     writable: list[str] | None = Field(
         default=None,
-        description="URI prefixes beside the store's `out/` that jobs may write to; null where an older stack does not "
-        "say.",
+        description="URI prefixes beside the store's `out/` that jobs may write to; null for no limit, as on this "
+        "machine.",
     )
     readable: list[str] | None = Field(
         default=None,
-        description="URI prefixes outside the store that jobs may read; null where an older stack does not say.",
+        description="URI prefixes outside the store that jobs may read; null for no limit, as on this machine.",
     )
     channels: dict[str, str] = Field(
         default_factory=dict,
@@ -192,7 +210,7 @@ class Descriptor(_Model):
     )
     expire_jobs_after_days: int | None = Field(
         default=None,
-        description="Days after which jobs and uploads are deleted; null for never, and of an older stack.",
+        description="Days after which jobs and uploads are deleted; null for never.",
     )
 
     @property
@@ -201,13 +219,13 @@ class Descriptor(_Model):
         return f"{self.store}/{layout.DESCRIPTOR}"
 
     def may_hold_outputs(self, uri: str) -> bool:
-        """Whether jobs may write below a URI, as far as the descriptor says."""
+        """True if jobs may write below a URI, as far as the descriptor says."""
         below = f"{uri.rstrip('/')}/"
         return self.writable is None or any(below.startswith(prefix) for prefix in self.output_prefixes)
 
     @property
     def readable_prefixes(self) -> tuple[str, ...]:
-        """What the URI of an object that jobs may read begins with: anything, where the descriptor does not say."""
+        """Prefixes of the URIs of objects that jobs may read: the empty one, where the descriptor does not say."""
         if self.readable is None:
             return ("",)
         own = (layout.JOBS, layout.OUT, layout.STATE, layout.UPLOADS)

@@ -21,10 +21,15 @@ def shown(value: object) -> str:
     return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The name that is probably meant, if any. Among three-letter words one letter is too much to guess."""
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` Did you mean …?`, or nothing. Among three-letter words one letter is too much to guess."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    """` Did you mean …?`, or nothing."""
+    close = closest(word, known)
+    return "" if close is None else f" Did you mean {close!r}?"
 
 
 def one_line(error: object) -> str:
@@ -125,9 +130,9 @@ class ItemFailedError(TidemillError):
 
     def __init__(self, job: str, index: int, item: str, *, reason: str, traceback: str, command: str) -> None:
         lines = traceback.strip().splitlines()
-        said = f": {one_line(lines[-1])}" if lines else ""
+        detail = f": {one_line(lines[-1])}" if lines else ""
         super().__init__(
-            f"Item {index} of {job}, {shown(item)}, failed ({reason}){said}.",
+            f"Item {index} of {job}, {shown(item)}, failed ({reason}){detail}.",
             command=command,
             what="item",
             value=item,
@@ -135,8 +140,8 @@ class ItemFailedError(TidemillError):
         self.job, self.index, self.item, self.reason, self.traceback = job, index, item, reason, traceback
 
     def __reduce__(self) -> tuple[Any, ...]:
-        said = {"reason": self.reason, "traceback": self.traceback, "command": self.command}
-        return partial(type(self), self.job, self.index, self.item, **said), ()
+        fields = {"reason": self.reason, "traceback": self.traceback, "command": self.command}
+        return partial(type(self), self.job, self.index, self.item, **fields), ()
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - what it says is no error of its own
@@ -155,8 +160,8 @@ class JobEndedError(TidemillError):
     """
 
     def __init__(self, job: str, state: str, note: str, command: str) -> None:
-        said = f": {one_line(note)}" if note else ""
-        super().__init__(f"Not all items of {job} have an outcome, and it is {state}{said}.", command=command)
+        detail = f": {one_line(note)}" if note else ""
+        super().__init__(f"Not all items of {job} have an outcome, and it is {state}{detail}.", command=command)
         self.job, self.state, self.note = job, state, note
 
     def __reduce__(self) -> tuple[Any, ...]:

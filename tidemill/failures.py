@@ -1,4 +1,4 @@
-"""Which failures are the same mistake: the message of a failed item, and the id of the group that it belongs to.
+"""Groups failures of the same mistake: the message of a failed item, and the id of its group.
 
 An id depends on nothing but the reason, the exit code and the message without its numbers and the item's own names. It
 stays the same from one run of a job to the next, and from one version of Tidemill to the next: people paste it into
@@ -33,7 +33,7 @@ _SAID_BY_US = {
 
 
 class GroupKey(NamedTuple):
-    """What the failed items of a group have in common."""
+    """The common part of a group's failed items."""
 
     reason: str | None
     exit_code: int | None
@@ -42,8 +42,8 @@ class GroupKey(NamedTuple):
 
     @property
     def id(self) -> str:
-        said = json.dumps([self.reason, self.exit_code, self.line], separators=(",", ":"))
-        return hashlib.sha256(said.encode()).hexdigest()[:ID_DIGITS]
+        key = json.dumps([self.reason, self.exit_code, self.line], separators=(",", ":"))
+        return hashlib.sha256(key.encode()).hexdigest()[:ID_DIGITS]
 
 
 def group_key(outcome: Outcome) -> GroupKey:
@@ -55,12 +55,12 @@ def telling_line(outcome: Outcome) -> str:
     """The line of an item's error that tells most: the exception, else the last line, else what we know."""
     lines = [line.strip() for line in (outcome.error or "").splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
-    said = (raised or lines or [""])[-1]
-    if not said:
+    message = (raised or lines or [""])[-1]
+    if not message:
         code = outcome.exit_code
         ended = "said nothing" if code is None else f"said nothing and ended with {code}"
-        said = _SAID_BY_US.get(outcome.reason or "", ended)
-    return said[:MESSAGE_CHARACTERS]
+        message = _SAID_BY_US.get(outcome.reason or "", ended)
+    return message[:MESSAGE_CHARACTERS]
 
 
 def generalised(message: str, uri: str) -> str:

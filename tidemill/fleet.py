@@ -1,8 +1,8 @@
-"""The fleet contract on GCP: what a stack tells the reconciler, and what reconciler and machines leave in the store.
+"""The fleet contract on GCP: a stack's settings for the reconciler, and the objects that reconciler and machines store.
 
 Components write `FleetSettings`. The reconciler's function reads them and writes a `FleetReport`, which the client
-reads. A machine that cannot run its worker writes a `MachineError` (components/gcp/host/run.sh). The function ships
-this module, so it is a leaf of the standard library alone. Its schema is docs/json/fleet.schema.json.
+reads. A machine that cannot run its worker writes a `MachineError` (services/pubsub/host). The function ships
+this module, so it is a leaf of the standard library alone. Its schema is `fleet` in docs/documents.schema.json.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class FleetSettings:
 
 @dataclass(frozen=True)
 class ScalerNote:
-    """What Google says of an autoscaler: an entry of its `statusDetails`.
+    """Google's note about an autoscaler: an entry of its `statusDetails`.
 
     Attributes:
         type: Such as `ZONE_RESOURCE_STOCKOUT`.
@@ -120,13 +120,12 @@ class GroupReport:
         stopped: Machines that were taken away or have stopped.
         stockout: Whether the market has none, while some are wanted.
         errors: What went wrong within an hour, the newest first: `<Google's code>: <message>`.
-        quotas: Those of `errors` that are a quota; None in a report of an older function.
+        quotas: Those of `errors` that are a quota.
         open: Whether the rung takes work; None for the first rung, which always does.
         autoscaler: Status of its autoscaler: `ACTIVE`, `ERROR`, ...
         notes: What Google says of the autoscaler.
         failures: Why machines could not be created within an hour: the three newest per code.
-        unheard: Machines that are up, or were, and whose worker has never said that it is alive; None in a report of
-            an older function.
+        unheard: Machines that are up, or were, and whose worker has never said that it is alive.
     """
 
     target: int = 0
@@ -135,12 +134,12 @@ class GroupReport:
     stopped: int = 0
     stockout: bool = False
     errors: list[str] = field(default_factory=list)
-    quotas: list[str] | None = None
+    quotas: list[str] = field(default_factory=list)
     open: bool | None = None
     autoscaler: str = ""
     notes: list[ScalerNote] = field(default_factory=list)
     failures: list[MachineFailure] = field(default_factory=list)
-    unheard: int | None = None
+    unheard: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ class QueueReport:
 
 @dataclass(frozen=True)
 class FleetReport:
-    """What the reconciler saw and did in its last run: the object `fleet/reconciler.json`.
+    """Report of the reconciler's last run: the object `fleet/reconciler.json`.
 
     Attributes:
         at: When it ran, in ISO 8601.

@@ -1,4 +1,4 @@
-"""Named inputs: what a URI of a job's `inputs` is, as files of a store. Workers fetch them, submits look at them."""
+"""Named inputs: the files of a store behind a URI of a job's `inputs`. Workers fetch them, submits look at them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_FILES = 200_000
 
 
 class Source(NamedTuple):
-    """What a named input is.
+    """A named input.
 
     Attributes:
         store: Where its objects are.
         tree: Its files; a SHA-256 that has not been computed yet is unknown.
-        single: Whether it is one file, and not a folder with one.
-        lasting: Whether the same URI always means the same content.
+        single: It is one file, and not a folder with one.
+        lasting: The same URI always means the same content.
     """
 
     store: Store
@@ -32,7 +32,7 @@ class Source(NamedTuple):
 
 
 def read_source(stores: Stores, home: Store, uri: str) -> Source:
-    """What a named input is, without its bytes.
+    """Look up a named input, without reading its bytes.
 
     Args:
         stores: Any store that a URI may name.
@@ -45,9 +45,9 @@ def read_source(stores: Stores, home: Store, uri: str) -> Source:
         CallerError: It is none of these.
     """
     if uri.startswith(SCHEME):
-        found = JobFiles(stores).find(uri)
+        files = JobFiles(stores).find(uri)
         # The other job may be retried.
-        return Source(found.store, found.tree, found.single, lasting=False)
+        return Source(files.store, files.tree, files.single, lasting=False)
     own = uri.removeprefix(f"{home.uri}/{layout.UPLOADS}/")
     if own.startswith("trees/"):
         name = f"{layout.UPLOADS}/{own}"

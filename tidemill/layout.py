@@ -17,13 +17,13 @@ OUT = "out"
 STATE = "state"
 """Snapshots of items with state, a folder per job. They expire after the last one was written."""
 UPLOADS = "uploads"
-"""What people have sent from their own machines, by its SHA-256: all jobs share it."""
+"""Files that people have sent from their own machines, by SHA-256: all jobs share them."""
 FLEET = "fleet"
-"""What machines and the reconciler say of the fleet on GCP."""
+"""Records of machines and the reconciler about the fleet on GCP."""
 LOGS = "logs"
 """The archive of logs on AWS."""
 MACHINES = "machines"
-"""What machines fetch when they start on AWS."""
+"""Files that machines fetch when they start on AWS."""
 RECONCILER = "reconciler"
 """The source of the reconciler's function, by its hash."""
 
@@ -45,7 +45,7 @@ FLEET_UNSERVED = f"{FLEET}/unserved"
 FLEET_HELD = f"{FLEET}/held"
 """An object per job on GCP that waits for others: what the reconciler publishes once they are complete."""
 FLEET_REPORT = f"{FLEET}/reconciler.json"
-"""What the reconciler saw and did in its last run."""
+"""Report of the reconciler's last run."""
 
 SHARDS = "0123456789abcdef"
 """Folders of `done/` and `failed/`: the last hex digit of the chunk. They are listed side by side."""
@@ -96,7 +96,7 @@ def told(job: str) -> str:
 
 
 def told_claim(job: str, number: int, teller: int) -> str:
-    """What a teller of a round's end writes before it sends the message."""
+    """Object that a teller of a round's end writes before it sends the message."""
     return f"{told(job)}/r{number}~{teller}"
 
 
@@ -128,7 +128,7 @@ def round_(job: str, number: int) -> str:
 
 
 def chosen(job: str, number: int, sha256: str) -> str:
-    """What a large round runs."""
+    """Items that a large round runs."""
     return f"{of_round(job, number, 'chosen')}/{sha256}"
 
 

@@ -1,4 +1,4 @@
-"""What this container or machine has for items: CPUs, memory and GPUs, as its cgroup and the kernel say.
+"""Reads the capacity of this container or machine: CPUs, memory and GPUs, as its cgroup and the kernel say.
 
 cgroup v2: https://docs.kernel.org/admin-guide/cgroup-v2.html (``cpu.max``, ``memory.max``); v1 (``cpu.cfs_quota_us``,
 ``memory.limit_in_bytes``): https://docs.kernel.org/admin-guide/cgroup-v1/memory.html.
@@ -19,7 +19,7 @@ _UNLIMITED = 1 << 60
 
 @dataclass(frozen=True)
 class Capacity:
-    """What items can have."""
+    """CPUs, memory and GPUs that items can have."""
 
     cpus: float
     memory_mib: int
@@ -52,19 +52,19 @@ def _cpus(root: Path) -> float:
 def _memory(root: Path) -> int:
     group = root / "sys/fs/cgroup"
     limits = [_text(group / "memory.max"), _text(group / "memory/memory.limit_in_bytes")]
-    known = [int(text) for text in limits if text.strip().isdigit() and int(text) < _UNLIMITED]
+    bounds = [int(text) for text in limits if text.strip().isdigit() and int(text) < _UNLIMITED]
     for line in _text(root / "proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):
-            known.append(int(line.split()[1]) * 1024)
-    return min(known, default=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+            bounds.append(int(line.split()[1]) * 1024)
+    return min(bounds, default=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def _gpus(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     assigned = env.get("CUDA_VISIBLE_DEVICES")
     if assigned is not None:
         return tuple(name.strip() for name in assigned.split(",") if name.strip() not in ("", "-1"))
-    found = [path.name.removeprefix("nvidia") for path in (root / "dev").glob("nvidia[0-9]*")]
-    return tuple(sorted(found, key=int))
+    numbers = [path.name.removeprefix("nvidia") for path in (root / "dev").glob("nvidia[0-9]*")]
+    return tuple(sorted(numbers, key=int))
 
 
 def _text(path: Path) -> str:

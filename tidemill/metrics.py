@@ -24,7 +24,7 @@ _LONGEST = 1000
 _REPEATS = 10_000
 """Repeats within repeats are copies: compiling millions of them takes seconds and gigabytes."""
 _ALLOWED = "a regular expression with a group around the number"
-_EXAMPLE = "For example: --metric 'loss=loss: ([0-9.eE+-]+)'."
+_EXAMPLE = "For example: 'loss: ([0-9.eE+-]+)'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,14 @@ class MetricPattern:
         Raises:
             TimeoutError: It takes longer than so many seconds.
         """
-        found = self.compiled.search(line, timeout=seconds)
-        if found is None:
+        match = self.compiled.search(line, timeout=seconds)
+        if match is None:
             return None
         try:
-            value = float(found[self.group])
+            value = float(match[self.group])
         except (TypeError, ValueError):
             return None
-        step = found["step"] if "step" in self.compiled.groupindex else None
+        step = match["step"] if "step" in self.compiled.groupindex else None
         return int(step) if step and step.isdecimal() else None, value
 
 
@@ -137,6 +137,6 @@ def parse_values(data: bytes, what: str) -> Iterator[MetricValue]:
     """
     with decoding(what):
         for line in data.splitlines():
-            found = json.loads(line)
-            rest = [found[key] for key in ("at", "item", "attempt", "step", "name")]
-            yield MetricValue(*rest, value=float(found["value"]))
+            values = json.loads(line)
+            rest = [values[key] for key in ("at", "item", "attempt", "step", "name")]
+            yield MetricValue(*rest, value=float(values["value"]))

@@ -1,6 +1,6 @@
-"""What work on a queue's machines costs, from the dated price table: low and high, Spot and On-Demand.
+"""Cost of work on a queue's machines, from the dated price table: low and high, Spot and On-Demand.
 
-Counted is the share of a machine, and of its disk, that an item holds while it runs. docs/money.md lists what is billed
+It counts the share of a machine, and of its disk, that an item holds while it runs. docs/money.md lists what is billed
 in addition.
 """
 
@@ -10,13 +10,13 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemill import capacity, prices
+from tidemill import capacity, prices, services
 from tidemill.descriptor import Machine, Queue, Resources
 
 
 @dataclass(frozen=True)
 class MarketCost:
-    """What work costs on one market, in USD.
+    """Cost of work on one market, in USD.
 
     Attributes:
         low: On the machine that is cheapest for it; None where the price of no machine is known.
@@ -33,7 +33,7 @@ class MarketCost:
 
 @dataclass(frozen=True)
 class CostRange:
-    """What work costs, whichever machines of its queue it gets.
+    """Cost of work, whichever machines of its queue it gets.
 
     Attributes:
         spot: On Spot.
@@ -54,7 +54,7 @@ class CostRange:
 
 
 @dataclass(frozen=True)
-class _Able:
+class _Candidate:
     """A machine that can run the work: how many items at a time, and what it costs."""
 
     machine: Machine
@@ -65,25 +65,26 @@ class _Able:
 def job_cost(
     queue: Queue, cloud: str, region: str, item_seconds: float, *, item: Resources | None = None, container: int = 1
 ) -> CostRange:
-    """What so many seconds of items cost on a queue.
+    """Estimate the cost of so many seconds of items on a queue.
 
     Args:
         queue: The queue, as the descriptor has it.
-        cloud: `aws` or `gcp`; of `local` no price is known.
+        cloud: Its cloud. Of `local` no price is known.
         region: The cloud's.
         item_seconds: Wall-clock seconds in slots, of all items and all their attempts together.
-        item: What an item is given; None for what the queue gives.
-        container: AWS: items that share a container.
+        item: Resources of an item; None for the queue's.
+        container: Items that share a container, where the job sizes it.
     """
+    service = services.of_queue(cloud, queue)
     able = [
-        _Able(machine, slots, prices.machine(cloud, region, machine.type, gpus=machine.gpus))
+        _Candidate(machine, slots, prices.machine(cloud, region, machine.type, gpus=machine.gpus))
         for machine in queue.machines
-        if (slots := capacity.slots(cloud, machine, item or queue.item, container))
+        if (slots := capacity.slots(service, machine, item or queue.item, container))
     ]
     disk = prices.service(cloud, region, "disk_gib_month")
     disk_hour = queue.billed_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
-    known = [each.price for each in able if each.price]
-    used = prices.origin([*known, disk] if known else [])
+    priced = [each.price for each in able if each.price]
+    used = prices.origin([*priced, disk] if priced else [])
     return CostRange(
         _on("spot", able, item_seconds / 3600, disk_hour, queue.most_percent),
         _on("on_demand", able, item_seconds / 3600, disk_hour),
@@ -92,8 +93,10 @@ def job_cost(
     )
 
 
-def _on(market: str, able: Sequence[_Able], hours: float, disk_hour: float, percent: int | None = None) -> MarketCost:
-    usd = [(each.slots, found) for each in able if (found := capacity.machine_usd(each.price, market, percent))]
-    low, high = ([(found[side] + disk_hour) / slots * hours for slots, found in usd] for side in (0, 1))
+def _on(
+    market: str, able: Sequence[_Candidate], hours: float, disk_hour: float, percent: int | None = None
+) -> MarketCost:
+    usd = [(each.slots, usd_hour) for each in able if (usd_hour := capacity.machine_usd(each.price, market, percent))]
+    low, high = ([(usd_hour[side] + disk_hour) / slots * hours for slots, usd_hour in usd] for side in (0, 1))
     unknown = [each.machine.type for each in able if getattr(each.price, market, None) is None]
     return MarketCost(min(low, default=None), max(high, default=None), unknown)

@@ -12,20 +12,20 @@ BUCKETS = "/mnt/disks/gcs"
 """Where machines on GCP mount buckets, which containers get one by one."""
 GIVEN = "/var/lib/tidemill"
 WRITABLE = tuple(f"{GIVEN}/{name}" for name in ("cache", "scratch"))
-"""What each machine on AWS gives its containers, for writing."""
+"""Folders that each machine on AWS gives its containers, for writing."""
 READABLE = tuple(f"{GIVEN}/{name}" for name in ("s3", "worker"))
-"""What it gives them read-only: buckets, and the worker that others run."""
+"""Folders that it gives them read-only: buckets, and the worker that others run."""
 
 
 def mountable(cloud: str, folder: str) -> bool:
-    """Whether jobs may mount a folder of the team's own: one below those of MOUNTABLE."""
+    """True if jobs may mount a folder of the team's own: one below those of MOUNTABLE."""
     plain = normpath(folder)
     return any(plain.startswith(f"{each}/") for each in MOUNTABLE[cloud]) and not _is_in(plain, (BUCKETS,))
 
 
 def given(folder: str, *, read_only: bool) -> bool:
-    """Whether a folder is one that a machine on AWS gives its containers, mounted as it may be. Below one for writing a
-    job could put a link to the machine, which the next container would mount."""
+    """True if a machine on AWS gives its containers a folder, mounted like this. Below one for writing, a job could put
+    a link to the machine, which the next container would mount."""
     plain = normpath(folder)
     return plain in WRITABLE or (read_only and _is_in(plain, READABLE))
 

@@ -1,4 +1,4 @@
-"""Placeholders: what a job's command names in braces, and what they stand for in an item."""
+"""Placeholders: the names in braces of a job's command, and their values for an item."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fill(command: Iterable[str], values: Mapping[str, str], more: Iterable[str] 
 
 
 def meta_values(spec: JobSpec, item: Item) -> dict[str, str]:
-    """What the job's own placeholders stand for in an item."""
+    """Values of the job's own placeholders for an item."""
     meta = item.meta or {}
     return {name: value_text(meta[name]) for name in spec.placeholders if name in meta}
 
@@ -42,5 +42,5 @@ def child_variables(values: Mapping[str, str]) -> dict[str, str]:
 
 def unknown_placeholders(command: Iterable[str]) -> list[str]:
     """Braced words that are not placeholders: they reach the program as they stand (warn, never refuse)."""
-    found = [word for text in command for word in _BRACED_WORD.findall(text)]
-    return [word for word in dict.fromkeys(found) if word not in PLACEHOLDERS]
+    words = [word for text in command for word in _BRACED_WORD.findall(text)]
+    return [word for word in dict.fromkeys(words) if word not in PLACEHOLDERS]

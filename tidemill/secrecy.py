@@ -1,6 +1,6 @@
-"""What looks like a secret: in a job's environment, in its code, and in folders that people send.
+"""Recognizes likely secrets: in a job's environment, in its code, and in folders that people send.
 
-Everyone who may read the job store can read what lies there. This module is a leaf of the standard library alone.
+Everyone who may read the job store can read all of its objects. This module is a leaf of the standard library alone.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _MOST_BYTES = 64 * 1024
 
 
 def is_login_folder(path: str) -> bool:
-    """Whether programs keep logins in a folder of this name."""
+    """True if programs keep logins in a folder of this name."""
     above, name = os.path.split(path)
     return name in FOLDERS or f"{os.path.basename(above)}/{name}" in FOLDERS
 
 
 def is_secret(path: str, size: int, *, code: bool) -> bool:
-    """Whether a file looks like a login or a private key. Of code every small file is read, of data those with a
+    """True if a file looks like a login or a private key. Every small file of code is read, but only data files with a
     telling name."""
     name = os.path.basename(path)
     if _FILES.fullmatch(name):

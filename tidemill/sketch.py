@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 WIDTH = 1.04
 SMALLEST = 0.001
-"""What is smaller counts as this: a millisecond, a thousandth of a core."""
+"""Smaller values are clamped to this: a millisecond, a thousandth of a core."""
 LARGEST = 1e12
-"""What is larger counts as this, and what is no number: a program may have made it up."""
+"""Larger values and NaN are clamped to this; programs may report nonsense."""
 _LOG = math.log(WIDTH)
 
 
@@ -58,5 +58,5 @@ class Sketch:
 
 
 def _bucket(value: float) -> int:
-    known = max(value, SMALLEST) if value < LARGEST else LARGEST
-    return math.ceil(math.log(known) / _LOG)
+    clamped = max(value, SMALLEST) if value < LARGEST else LARGEST
+    return math.ceil(math.log(clamped) / _LOG)

@@ -212,7 +212,7 @@ def _part_name(file: TreeFile) -> str:
 
 
 def _fits(file: TreeFile, folder: Path) -> bool:
-    """Whether something of a file's size is in its place."""
+    """True if a plain file of the right size is in its place."""
     try:
         status = os.lstat(folder / file.path)
     except (OSError, ValueError):
@@ -221,7 +221,7 @@ def _fits(file: TreeFile, folder: Path) -> bool:
 
 
 def is_there(file: TreeFile, target: Path, stop: Callable[[], bool] = lambda: False) -> bool:
-    """Whether a plain file has the content that a tree says."""
+    """True if a plain file has the content that a tree names."""
     try:
         same = not target.is_symlink() and target.stat().st_size == file.size
         return same and file.sha256 is not None and sha256_of(target, stop) == file.sha256
@@ -250,7 +250,7 @@ def _complete(store: Store, file: TreeFile, part: Path, stop: Callable[[], bool]
             return came
     part.unlink()
     if begun:
-        # What was there may be of another time.
+        # The earlier part may be of another time.
         return came + _complete(store, file, part, stop)
     raise DamagedError(
         f"{store.uri_of(file.object)} does not hold what was stored of {shown(file.path)}: its "

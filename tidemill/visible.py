@@ -23,4 +23,4 @@ def visible(value: object) -> str:
 
 def json_line(value: Any) -> str:
     """A value as JSON on one line: readable letters as they are, everything that a terminal could act on escaped."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))

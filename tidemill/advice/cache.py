@@ -35,7 +35,7 @@ class Cache:
         self._given, self._clock = folder, clock
 
     def find(self, key: object, seconds: float) -> tuple[float, Any] | None:
-        """When an answer was given, in seconds since the epoch, and the answer, if it is no older than `seconds`."""
+        """When an answer was given, in seconds since the epoch, and the answer, if it is not older than `seconds`."""
         try:
             stored = json.loads(self._path(key).read_bytes())
             form, at, data = stored["format"], float(stored["at"]), stored["data"]

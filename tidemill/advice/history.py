@@ -1,4 +1,4 @@
-"""Prices over time: between which bounds a price was."""
+"""Prices over time, and the bounds of a price."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _SLACK = datetime.timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class PriceAt:
-    """What a machine cost at one time, in USD per hour."""
+class PricePoint:
+    """Price of a machine at one time, in USD per hour."""
 
     at: datetime.datetime
     usd: float
 
 
-def ranged(moments: Iterable[PriceAt], now: PriceAt, span: datetime.timedelta) -> Range | None:
+def ranged(moments: Iterable[PricePoint], now: PricePoint, span: datetime.timedelta) -> Range | None:
     """The bounds of what is known of a span before `now`; None where that is nothing."""
-    known = [each for each in moments if now.at - span - _SLACK <= each.at <= now.at + _SLACK]
-    if not known:
+    points = [each for each in moments if now.at - span - _SLACK <= each.at <= now.at + _SLACK]
+    if not points:
         return None
-    costs = [now.usd, *(each.usd for each in known)]
-    reach = min(span, max(datetime.timedelta(), now.at - min(each.at for each in known)))
+    costs = [now.usd, *(each.usd for each in points)]
+    reach = min(span, max(datetime.timedelta(), now.at - min(each.at for each in points)))
     return Range(min(costs), max(costs), round(reach / datetime.timedelta(days=1), 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemill import clouds
 from tidemill.advice.cache import Cache
 from tidemill.advice.sources import LiveSource
 
@@ -10,17 +11,10 @@ def open_source(cloud: str, region: str, account: str, *, cache: Cache | None = 
     """The live source of a pipeline's cloud; None for a local pipeline. It asks nothing yet.
 
     Args:
-        cloud: `aws`, `gcp` or `local`.
+        cloud: As a descriptor names it.
         region: Of the pipeline.
         account: AWS account id or GCP project id.
         cache: Where answers are kept; None for the user's cache folder.
     """
-    if cloud == "aws":
-        from tidemill.advice.aws import AwsSource
-
-        return AwsSource(region, account, cache=cache)
-    if cloud == "gcp":
-        from tidemill.advice.gcp import GcpSource
-
-        return GcpSource(account, cache=cache)
-    return None
+    record = clouds.find(cloud)
+    return record.part("advice").open_source(region, account, cache) if record and record.login else None

@@ -1,4 +1,4 @@
-"""What advice answers: the document of `tidemill advise --json`."""
+"""The document of `tidemill advise --json`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tidemill import machines
-from tidemill.advice.known import of_ten
-from tidemill.advice.rank import Bucket, DatedFigure, Price, Ranked, ReclaimMean, ShapeScore
+from tidemill.advice.knowledge import of_ten
+from tidemill.advice.rank import Bucket, DatedFigure, Price, RankedShape, ReclaimMean, ShapeScore
 from tidemill.advice.shapes import MachineShape, Market
 from tidemill.advice.sources import LiveAnswer
 
@@ -114,13 +114,13 @@ class ShapeAdvice:
 
 
 def zone_scores(answer: LiveAnswer) -> list[ZoneScore]:
-    """What AWS has said of single zones, the best of a region first."""
+    """AWS's scores of single zones, the best of a region first."""
     zones = [(each, each.zone or each.zone_id) for each in answer.scores]
-    found = [ZoneScore(each.region, zone, of_ten(each)) for each, zone in zones if zone]
-    return sorted(found, key=lambda zone: (zone.region, -zone.score.value, zone.zone))
+    scores = [ZoneScore(each.region, zone, of_ten(each)) for each, zone in zones if zone]
+    return sorted(scores, key=lambda zone: (zone.region, -zone.score.value, zone.zone))
 
 
-def advised(row: Ranked) -> AdvisedShape:
+def advised(row: RankedShape) -> AdvisedShape:
     facts, shape = row.facts, row.facts.shape
     return AdvisedShape(
         cloud=shape.cloud,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from tidemill.advice.known import Knowledge
-from tidemill.advice.rank import Ranked
+from tidemill.advice.knowledge import Knowledge
+from tidemill.advice.rank import RankedShape
 from tidemill.advice.sources import Gap, LiveAnswer
-from tidemill.backends.aws.facts import kind_of
+from tidemill.clouds.aws.quotas import kind_of
 
 SCORED_TYPES = 3
 """AWS scores fewer types low, whatever they are.
@@ -23,16 +23,16 @@ def few_types(count: int) -> str:
     )
 
 
-def gaps(found: Iterable[Gap]) -> list[str]:
+def gaps(missing: Iterable[Gap]) -> list[str]:
     """A line for each reason, with all calls that it is about."""
     calls: dict[str, list[str]] = {}
-    for gap in found:
+    for gap in missing:
         text, prefix = str(gap), f"{gap.source}: "
         calls.setdefault(text.removeprefix(prefix), []).extend([gap.source] if text.startswith(prefix) else [])
     return [": ".join([*([", ".join(sources)] if sources else []), reason]) for reason, sources in calls.items()]
 
 
-def quotas(ranked: Sequence[Ranked], live: LiveAnswer) -> Iterator[str]:
+def quotas(ranked: Sequence[RankedShape], live: LiveAnswer) -> Iterator[str]:
     """For shapes that are larger than the account's limit."""
     for quota in live.quotas:
         kind = (quota.region, quota.market, quota.kind)
@@ -47,7 +47,7 @@ def quotas(ranked: Sequence[Ranked], live: LiveAnswer) -> Iterator[str]:
             )
 
 
-def caps(ranked: Iterable[Ranked], percent: int | None) -> Iterator[str]:
+def caps(ranked: Iterable[RankedShape], percent: int | None) -> Iterator[str]:
     """For types of a queue that cost more on Spot than it pays, in percent of their On-Demand price."""
     for row in ranked:
         shape, price = row.facts.shape, row.facts.price

@@ -1,11 +1,11 @@
-"""What clouds are asked about shapes, and their answers as one."""
+"""Questions to clouds about shapes, and their answers as one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
-from tidemill.advice.known import Knowledge
+from tidemill.advice.knowledge import Knowledge
 from tidemill.advice.rank import Work, rank
 from tidemill.advice.shapes import MachineShape, Need
 from tidemill.advice.sources import LiveAnswer, Question
@@ -14,13 +14,13 @@ MOST_TYPES = 40
 """Types that a cloud is asked about, the cheapest of the table first: so many that its answer says something."""
 
 
-def question_of(found: Sequence[MachineShape], need: Need, one_zone: bool) -> Question:
-    """What a cloud is asked about its shapes on Spot; there is at least one.
+def question_of(shapes: Sequence[MachineShape], need: Need, one_zone: bool) -> Question:
+    """The question to a cloud about its shapes on Spot; there is at least one.
 
     It follows from the tables alone, not from what is known of own jobs or was said before: AWS limits how many
     different questions it scores in a day, and a repeated one must be the same.
     """
-    spot = [shape for shape in found if shape.market == "spot"]
+    spot = [shape for shape in shapes if shape.market == "spot"]
     ranked = rank(map(Knowledge().of, spot), Work(need.units))
     types = tuple(dict.fromkeys(row.facts.shape.type for row in ranked))[:MOST_TYPES]
     cpus = need.cpus or min(shape.cpus for shape in spot)

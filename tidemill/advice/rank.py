@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from tidemill.advice.expected import paid_hours, young
+from tidemill.advice.reclaim_cost import paid_hours, young
 from tidemill.advice.shapes import MachineShape
 from tidemill.advice.sources import Range
 
@@ -16,7 +16,7 @@ MILLION = 1_000_000
 SAVE_SECONDS = 60.0
 """How long a save is assumed to take if the caller does not say."""
 RESTART_SECONDS = 180.0
-"""What a new machine is taken to need until it goes on with the work: its start, the worker's, and the state's."""
+"""Assumed time until a new machine goes on with the work: its start, the worker's, and the state's."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ShapeScore(DatedFigure):
 
 @dataclass(frozen=True)
 class Price:
-    """What one machine costs in USD per hour.
+    """Price of one machine in USD per hour.
 
     Attributes:
         now: The newest price; where zones differ, that of the dearest.
@@ -84,7 +84,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class ShapeFacts:
-    """What is known of a shape. None is unknown.
+    """Facts about a shape. None is unknown.
 
     Attributes:
         price: Of one machine on the shape's market.
@@ -126,7 +126,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedShape:
     """A shape, what is known of it, and what follows from that. None is unknown.
 
     Attributes:
@@ -147,27 +147,27 @@ class Ranked:
     save_every_seconds: DatedFigure | None
 
 
-def rank(known: Iterable[ShapeFacts], work: Work) -> list[Ranked]:
+def rank(shapes: Iterable[ShapeFacts], work: Work) -> list[RankedShape]:
     """Shapes in their order: by the cost of a million items where it is measured; the others follow by the cost of a
     GPU-hour (or vCPU-hour); last those without a price. Among equals, a higher score comes first, an unknown one last,
     then fewer machines.
     """
-    return sorted((reckoned(facts, work) for facts in known), key=_order)
+    return sorted((reckoned(facts, work) for facts in shapes), key=_order)
 
 
-def reckoned(facts: ShapeFacts, work: Work) -> Ranked:
-    """What follows from the facts of one shape."""
+def reckoned(facts: ShapeFacts, work: Work) -> RankedShape:
+    """Work out the row of one shape from its facts."""
     shape, price = facts.shape, facts.price
     spot = shape.market == "spot"
     mean = facts.reclaims if spot else None
     every = derived(young(work.save_seconds, mean.value), mean) if mean else None
     if price is None:
-        return Ranked(facts, None, None, None, None, spot and mean is None, every)
+        return RankedShape(facts, None, None, None, None, spot and mean is None, every)
     used = (price, mean) if mean else (price,)
     usd_hour = shape.count * price.now
     units = work.units or shape.gpus or shape.cpus
     speed = facts.items_per_second
-    return Ranked(
+    return RankedShape(
         facts=facts,
         usd_hour=derived(usd_hour, price),
         usd_unit_hour=derived(usd_hour / units, price),
@@ -208,7 +208,7 @@ def _paid(work: Work, hours: float, mean: ReclaimMean | None) -> float:
     )
 
 
-def _order(row: Ranked) -> tuple[object, ...]:
+def _order(row: RankedShape) -> tuple[object, ...]:
     group = 0 if row.usd_million else 1 if row.usd_unit_hour else 2
     cost = (row.usd_million or row.usd_unit_hour or _NOTHING).value
     score, shape = row.facts.score, row.facts.shape

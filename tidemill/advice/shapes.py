@@ -22,7 +22,7 @@ _FORMS = {"aws": re.compile(r"[a-z]{2}(-[a-z]+)+-\d"), "gcp": re.compile(r"[a-z]
 _ZONES = "--one-zone compares its zones."
 _SIDES = re.compile("north|south|east|west|central")
 MOST_MACHINES = 1000
-"""A shape of more machines is no answer to anybody: larger types exist."""
+"""A shape of more machines helps no one: larger types exist."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class MachineShape:
 
     @property
     def key(self) -> tuple[str, str, str, str, int, str]:
-        """What tells it from every other shape, and orders shapes when nothing else is known."""
+        """Key that tells it from every other shape, and orders shapes when nothing else is known."""
         return (self.cloud, self.region, self.zone or "", self.type, self.count, self.market)
 
 
 @dataclass(frozen=True)
 class Need:
-    """What all machines of a shape must have together; 0 or None asks for nothing.
+    """Requirements on all machines of a shape together; 0 or None requires nothing.
 
     Attributes:
         cpus: vCPUs. Machines may have more.
@@ -126,23 +126,23 @@ def shapes(need: Need, regions: Sequence[Region], *, one_zone: bool = False) -> 
     _check_families(need.families, clouds)
     if not any(able.values()):
         raise _nothing(need, clouds)
-    found = [
+    fitting = [
         MachineShape(region.cloud, region.name, zone, machine, count, market)
         for region in regions
         for machine, count in able[region.cloud]
         for zone in _zones(region, machine.type, one_zone)
         for market in need.markets
     ]
-    if not found:
+    if not fitting:
         named = ", ".join(region.name for region in regions)
         kinds = ", ".join(dict.fromkeys(machine.family for each in able.values() for machine, _ in each))
         raise CallerError(
             f"No machine type with what is asked for is sold in {named}; elsewhere there is: {kinds}.",
-            "Name another region with --regions.",
+            "Name another region with `regions`.",
             what="regions",
             value=named,
         )
-    return found
+    return fitting
 
 
 def regions_of(names: Iterable[str], *, unlisted: bool = False) -> list[Region]:
@@ -156,7 +156,7 @@ def regions_of(names: Iterable[str], *, unlisted: bool = False) -> list[Region]:
         CallerError: One of them is unknown, or is the name of a zone, or cannot be asked together with the others.
     """
     names = list(dict.fromkeys(names))
-    found = [_region(name, unlisted=unlisted) for name in names]
+    regions = [_region(name, unlisted=unlisted) for name in names]
     chinese = [name for name in names if name in CHINA]
     if chinese and len(names) > 1:
         raise CallerError.about(
@@ -165,24 +165,24 @@ def regions_of(names: Iterable[str], *, unlisted: bool = False) -> list[Region]:
             f"{chinese[0]} alone, or regions outside China",
             "A login of AWS in China reaches its own region only, so ask for each region by itself.",
         )
-    return found
+    return regions
 
 
 def _region(name: str, *, unlisted: bool) -> Region:
-    known = {each: cloud for cloud in CLOUDS for each in prices.covered(cloud)} | dict.fromkeys(CHINA, "aws")
-    if name in known:
-        return Region(known[name], name)
-    region = name[:-1] if name[:-1] in known else name.rpartition("-")[0]
-    if region in known:
+    clouds = {each: cloud for cloud in CLOUDS for each in prices.covered(cloud)} | dict.fromkeys(CHINA, "aws")
+    if name in clouds:
+        return Region(clouds[name], name)
+    region = name[:-1] if name[:-1] in clouds else name.rpartition("-")[0]
+    if region in clouds:
         raise CallerError.about("regions", name, "names of regions, not of zones", f"Name {region}. {_ZONES}")
     if zone := _zone_id(name):
         raise CallerError.about("regions", name, "names of regions, not ids of zones", f"Name {zone}. {_ZONES}")
     form = next((cloud for cloud, form in _FORMS.items() if form.fullmatch(name)), None)
     if unlisted and form:
         return Region(form, name)
-    names = ", ".join(sorted(known))
-    meant = nearest(name.lower(), known)
-    fix = meant.strip() or f"Known regions: {names}.{' With --live, its cloud is asked.' if form else ''}"
+    names = ", ".join(sorted(clouds))
+    meant = nearest(name.lower(), clouds)
+    fix = meant.strip() or f"Known regions: {names}.{' With `live=True`, its cloud is asked.' if form else ''}"
     problem = f"There is no region {name!r} that this version knows of."
     raise CallerError(problem, fix, what="regions", value=repr(name), allowed=names)
 
@@ -235,11 +235,11 @@ def _zones(region: Region, type: str, one_zone: bool) -> Sequence[str | None]:  
 
 
 def _check_families(families: Iterable[str], clouds: Iterable[str]) -> None:
-    known = [family for cloud in clouds for family in machines.families(cloud)]
+    existing = [family for cloud in clouds for family in machines.families(cloud)]
     for family in families:
-        if family not in known:
+        if family not in existing:
             raise CallerError(
-                f"There is no machine family {family!r}.{nearest(family.split('.')[0], known)}",
+                f"There is no machine family {family!r}.{nearest(family.split('.')[0], existing)}",
                 "A family is what a type's name begins with: g5 of g5.4xlarge, n2 of n2-standard-8.",
                 what="families",
                 value=repr(family),
@@ -280,7 +280,7 @@ def _wrong_families(need: Need, others: Iterable[MachineType], *, gpus_alone: bo
     if not kinds:
         return CallerError("No machine type has all that is asked for.", "Ask for less at a time.", what="gpus")
     allowed = f"families that have what is asked for, such as {kinds}"
-    fix = "Say how many GPUs with --gpus." if gpus_alone else "Name other families, or none."
+    fix = "Say how many GPUs with `gpus`." if gpus_alone else "Name other families, or none."
     return CallerError.about("families", ",".join(need.families or need.types), allowed, fix)
 
 

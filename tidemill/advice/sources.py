@@ -1,7 +1,7 @@
-"""What a cloud says of its own capacity, now: the contract between its calls and the ranking.
+"""A cloud's statements about its own capacity: the contract between its calls and the ranking.
 
 An answer holds figures. Each has its value, its unit, the time at which the cloud said it, and the call that said it.
-A value that the cloud does not tell is None, never zero. What could not be asked is a `Gap` of the answer, not an
+A value that the cloud does not tell is None, never zero. A call that failed is a `Gap` of the answer, not an
 exception: advice goes on without it, and says so.
 """
 
@@ -32,7 +32,7 @@ class NoAnswerError(CloudError):
 
 @dataclass(frozen=True)
 class Question:
-    """What advice is asked for. Two questions that mean the same are equal once they are `normal`.
+    """A question to advice. Two questions that mean the same are equal once they are `normal`.
 
     Attributes:
         regions: Such as `us-west-2` or `us-central1`.
@@ -104,7 +104,7 @@ class Range:
 
 @dataclass(frozen=True)
 class SpotPrice(Figure):
-    """What a machine costs on Spot."""
+    """Price of a machine on Spot."""
 
     unit: ClassVar[str] = "USD/hour"
     type: str
@@ -118,7 +118,7 @@ class SpotPrice(Figure):
 
 
 @dataclass(frozen=True)
-class Placed:
+class RecommendedMachines:
     """A part of the fleet that the cloud recommends: so many machines of a type in a zone."""
 
     zone: str
@@ -130,7 +130,7 @@ class Placed:
 class CapacityAdvice(Figure):
     """GCP: how likely Spot machines are to be there, if the cloud picks among all types of the question.
 
-    The score belongs to `placed` as a whole: it is no score of one type, nor of one zone.
+    The score belongs to `placed` as a whole, not to one type or zone.
     """
 
     unit: ClassVar[str] = "probability"
@@ -140,7 +140,7 @@ class CapacityAdvice(Figure):
     """Obtainability, from 0 to 1; from 0.7 it is high, below 0.4 low."""
     uptime: float | None
     """Seconds that most of the machines are expected to run before they are reclaimed; one of a few values."""
-    placed: tuple[Placed, ...]
+    placed: tuple[RecommendedMachines, ...]
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class ReclaimRate(Figure):
 
 
 @dataclass(frozen=True)
-class Offered(Figure):
+class TypeOffering(Figure):
     """A machine type is sold in this zone, or, without a zone, somewhere in the region."""
 
     unit: ClassVar[str] = "offered"
@@ -206,7 +206,7 @@ class LiveAnswer:
     prices: tuple[SpotPrice, ...] = ()
     capacity: tuple[CapacityAdvice, ...] = ()
     reclaims: tuple[ReclaimRate, ...] = ()
-    offered: tuple[Offered, ...] = ()
+    offered: tuple[TypeOffering, ...] = ()
     quotas: tuple[CpuQuota, ...] = ()
     gaps: tuple[Gap, ...] = ()
 

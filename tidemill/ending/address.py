@@ -1,7 +1,7 @@
-"""The address of a webhook: what is taken for one, and where it is kept.
+"""The address of a webhook: its check, and its object in the store.
 
-It is a secret, because anyone who knows it can write there. It has an object of its own in the job store, and is in no
-other, in no log line and in no error.
+It is a secret, because anyone who knows it can write there. It has an object of its own in the job store, and appears
+in no other, in no log line and in no error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _wrong(problem: str, fix: str) -> CallerError:
 
 
 def _may_send(parts: SplitResult, *, here: bool) -> bool:
-    """Whether messages may go to an address; `here` allows plain HTTP to this machine itself."""
+    """True if messages may go to an address; `here` allows plain HTTP to this machine itself."""
     return parts.scheme == "https" or (parts.scheme == "http" and here and parts.hostname in _LOOPBACK)
 
 

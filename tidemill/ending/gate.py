@@ -45,9 +45,9 @@ def tell(store: Store, message: Message, by: str, send: Send, refusal: Callable[
         `sent`, `sending`, or why the message was not sent.
     """
     job, _, number = message.id.rpartition("/r")
-    claims, said = _claimed(store, job, number)
-    if said := said or refusal():
-        return said
+    claims, status = _claimed(store, job, number)
+    if status := status or refusal():
+        return status
     note = {"by": by, "at": datetime.now(UTC).isoformat(timespec="seconds"), "nonce": secrets.token_hex(8)}
     if not store.create(layout.told_claim(job, int(number), claims), json.dumps(note).encode()).ours:
         return "sending"
@@ -65,12 +65,12 @@ def _claimed(store: Store, job: str, number: str) -> tuple[int, str]:
     names = {entry.name.rpartition("/")[2]: entry for entry in store.entries(layout.told(job))}
     if f"r{number}.sent" in names:
         return 0, "sent"
-    found = [entry for name, entry in names.items() if (claim := _CLAIM.match(name)) and claim[1] == number]
-    if found and _now(store, job) - max(entry.modified for entry in found) < TELLER_SECONDS:
-        return len(found), _failure(store, job, number, len(found)) or "sending"
-    if len(found) >= TELLERS:
-        return len(found), _failure(store, job, number, len(found)) or "its senders died"
-    return len(found), ""
+    claims = [entry for name, entry in names.items() if (claim := _CLAIM.match(name)) and claim[1] == number]
+    if claims and _now(store, job) - max(entry.modified for entry in claims) < TELLER_SECONDS:
+        return len(claims), _failure(store, job, number, len(claims)) or "sending"
+    if len(claims) >= TELLERS:
+        return len(claims), _failure(store, job, number, len(claims)) or "its senders died"
+    return len(claims), ""
 
 
 def _now(store: Store, job: str) -> float:

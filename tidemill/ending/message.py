@@ -1,4 +1,4 @@
-"""What people are told when a job ends. Messages hold ids and counts, never what an item or a program said."""
+"""The message at a job's end. It holds ids and counts, never words of an item or a program."""
 
 from __future__ import annotations
 
@@ -70,24 +70,24 @@ _VERBS = {"succeeded": "succeeded", "failed": "failed", "lost": "cannot finish"}
 
 
 def message_of(spec: JobSpec, listing: Listing, *, lost: bool = False) -> Message | None:
-    """What there is to tell of a job; None while it has not ended.
+    """The message about a job's end; None while it has not ended.
 
     Args:
         spec: The job's.
         listing: Its names.
-        lost: Whether the rest of it will not be delivered, and no one repairs that.
+        lost: The rest of it will not be delivered, and no one repairs that.
     """
-    counts, said = listing.counts, listing.cancellation or {}
+    counts, tombstone = listing.counts, listing.cancellation or {}
     state: State
     if counts.finished:
-        state, said = "failed" if counts.failed else "succeeded", {}
+        state, tombstone = "failed" if counts.failed else "succeeded", {}
     elif counts.cancelled:
         state = "cancelled"
     elif lost:
         state = "lost"
     else:
         return None
-    by = "".join(char for char in str(said.get("by", "")) if char.isalnum() or char in "._-@")[:100]
+    by = "".join(char for char in str(tombstone.get("by", "")) if char.isalnum() or char in "._-@")[:100]
     id_ = f"{spec.job}/r{max(0, counts.rounds - 1)}"
     ended = (counts.items, counts.succeeded, counts.failed)
-    return Message(id_, spec.job, spec.queue, state, *ended, by=by, limit="max_usd" in said)
+    return Message(id_, spec.job, spec.queue, state, *ended, by=by, limit="max_usd" in tombstone)

@@ -24,7 +24,7 @@ class NotPublicError(OSError):
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the internet's, of a single host."""
+    """True if an IP address is public and of a single host."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
@@ -43,10 +43,10 @@ def look_up(host: str, port: int) -> list[str]:
         NotPublicError: One of them is not public.
         OSError: It has none.
     """
-    found = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    if not all(map(is_public, found)):
+    addresses = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    if not all(map(is_public, addresses)):
         raise NotPublicError(f"{host} is not public")
-    return found
+    return addresses
 
 
 class PublicHttps(urllib.request.HTTPSHandler):

@@ -36,5 +36,5 @@ def persist(attempt: Callable[[], tuple[str, bool]]) -> None:
 
 
 def passing(code: int) -> bool:
-    """Whether an HTTP status may be another one a moment later."""
+    """True if an HTTP status may change by itself within a moment."""
     return code >= 500 or code == 429

@@ -18,7 +18,7 @@ from tidemill.errors import CallerError
 from tidemill.store import Store
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-"""What Slack reads as commands: https://docs.slack.dev/messaging/formatting-message-text#escaping."""
+"""Characters that Slack reads as commands: https://docs.slack.dev/messaging/formatting-message-text#escaping."""
 
 
 _NOT_PUBLIC = "its address is not public, so only the job's machines may send there"
@@ -70,7 +70,7 @@ class Webhook:
             raise UntoldError("the job's address is missing or damaged") from None
 
     def _post(self, request: urllib.request.Request) -> tuple[str, bool]:
-        """What went wrong, and whether that may pass; nothing when the message was taken."""
+        """Post the message. Returns the problem, empty when the message was taken, and True if it may pass."""
         try:
             with self._opener.open(request, timeout=TRY_SECONDS):
                 return "", False

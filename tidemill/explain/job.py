@@ -1,13 +1,11 @@
-"""Causes that the job's own records tell, on every cloud."""
+"""Causes from the job's own records, on every cloud."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.explain import aws, gcp
-from tidemill.explain.causes import FORGOTTEN
-from tidemill.explain.facts import AwsFacts, Facts, GcpFacts, JobFacts
-from tidemill.explain.found import Found, said
+from tidemill.explain.cause_finding import CauseFinding
+from tidemill.explain.facts import Facts, JobFacts
 from tidemill.figures import counted, duration
 
 MOVING_SECONDS = 300.0
@@ -24,12 +22,11 @@ STORM_LEAST = 5
 FAR = 4.0
 """How many times longer than usual a chunk must run to hold up the end."""
 LONG_SECONDS = 300.0
-"""A shorter time than this is no delay."""
+"""A shorter time than this does not count as a delay."""
 SLOWER = 0.5
-TIME_LIMIT = "JobStateTimeLimit"
 
 
-def rules(facts: Facts) -> Iterator[Found]:
+def rules(facts: Facts) -> Iterator[CauseFinding]:
     """The causes that hold, in any order."""
     job = facts.job
     yield from _end(facts, job)
@@ -41,15 +38,15 @@ def rules(facts: Facts) -> Iterator[Found]:
     yield from _well(facts, job)
 
 
-def nothing(facts: Facts) -> Iterator[Found]:
-    """What is left to say when no cause holds."""
+def nothing(facts: Facts) -> Iterator[CauseFinding]:
+    """The answer when no cause holds."""
     job = facts.job
     if job.active:
         text = f"{counted(job.active, 'chunk')} run, and none was committed for {_for(facts)}"
         evidence = "A chunk is committed as a whole: long items, or many of them, take long."
-        yield Found("L13", text, job.idle_since, (evidence,))
+        yield CauseFinding("L13", text, job.idle_since, (evidence,))
     else:
-        yield Found("L13", f"nothing was committed for {_for(facts)}, and no fact tells why", job.idle_since)
+        yield CauseFinding("L13", f"nothing was committed for {_for(facts)}, and no fact tells why", job.idle_since)
 
 
 def _for(facts: Facts) -> str:
@@ -59,76 +56,77 @@ def _for(facts: Facts) -> str:
 # ---- ended, or not begun --------------------------------------------------------------------------------------------
 
 
-def _end(facts: Facts, job: JobFacts) -> Iterator[Found]:
+def _end(facts: Facts, job: JobFacts) -> Iterator[CauseFinding]:
     if job.state == "finished":
         failed = f", {job.failed} of them failed" if job.failed else ""
         do = f"tidemill failures {job.job}" if job.failed else "nothing"
-        yield Found("L11", f"all {counted(job.items, 'item')} have an outcome{failed}", job.last, do=do)
+        yield CauseFinding("L11", f"all {counted(job.items, 'item')} have an outcome{failed}", job.last, do=do)
     elif job.limit:
-        yield Found("L9", f"its limit is reached: {job.limit} are spent", do=f"tidemill resume {job.job} --max-usd USD")
+        text = f"its limit is reached: {job.limit} are spent"
+        yield CauseFinding("L9", text, do=f"tidemill resume {job.job} --max-usd USD")
     elif job.cancelled:
-        yield Found("L9", job.cancelled, do=f"tidemill resume {job.job}")
+        yield CauseFinding("L9", job.cancelled, do=f"tidemill resume {job.job}")
     elif job.waits_for:
-        yield Found("L12", job.waits_for, kind="act" if job.blocked else None)
+        yield CauseFinding("L12", job.waits_for, kind="act" if job.blocked else None)
     elif job.run_command and job.state == "lost":
-        yield Found("L9", "no run works on it", do=job.run_command)
+        yield CauseFinding("L9", "no run works on it", do=job.run_command)
     elif job.lost:
         yield from _lost(facts, job)
 
 
-def _lost(facts: Facts, job: JobFacts) -> Iterator[Found]:
-    if isinstance(facts.cloud, GcpFacts) and (found := gcp.lost(facts)):
-        yield found
-        return
-    on_aws = isinstance(facts.cloud, AwsFacts)
-    what, again = f"{job.lost} deliveries" if job.lost > 1 else "a delivery", f"tidemill resume {job.job}"
-    if on_aws and TIME_LIMIT in job.lost_reason:
-        text = f"Batch has given up {what}, because nothing came for too long{said('Batch', job.lost_reason)}"
-        yield Found("A15", text, do=again)
-    elif on_aws and job.lost_reason == FORGOTTEN:
-        yield Found("A17", f"Batch does not know {what} any more: it forgets what ended days ago", do=again)
-    elif not (isinstance(facts.cloud, AwsFacts) and aws.telling(facts, facts.cloud.tries)):
-        # How its containers ended says more, and sending them again would end alike.
-        yield Found("L9", f"{what} will not come again: {job.lost_reason or 'no reason is known'}", do=again)
+def _lost(facts: Facts, job: JobFacts) -> Iterator[CauseFinding]:
+    findings = facts.cloud.service.part("rules").lost(facts, facts.cloud) if facts.cloud else None
+    if findings is None:
+        text = f"{deliveries(job)} will not come again: {job.lost_reason or 'no reason is known'}"
+        findings = [CauseFinding("L9", text, do=f"tidemill resume {job.job}")]
+    yield from findings
+
+
+def deliveries(job: JobFacts) -> str:
+    """The lost deliveries of a job in words."""
+    return f"{job.lost} deliveries" if job.lost > 1 else "a delivery"
 
 
 # ---- starting -------------------------------------------------------------------------------------------------------
 
 
-def _starts(job: JobFacts) -> Iterator[Found]:
+def _starts(job: JobFacts) -> Iterator[CauseFinding]:
     if job.start_failures and job.ended == job.failed:
         times = "once" if job.start_failures == 1 else f"{job.start_failures} times"
-        yield Found("L2", f"the program did not start {times}: {job.start_error}", do=f"tidemill logs {job.job}")
+        yield CauseFinding("L2", f"the program did not start {times}: {job.start_error}", do=f"tidemill logs {job.job}")
 
 
 # ---- items ----------------------------------------------------------------------------------------------------------
 
 
-def _items(job: JobFacts) -> Iterator[Found]:
+def _items(job: JobFacts) -> Iterator[CauseFinding]:
     outcomes, failed = job.recent
     sampled = sum(job.reasons.values())
     stores = job.reasons.get("input", 0) + job.reasons.get("output", 0)
     if "store" in job.stopped:
-        yield Found("L7", "a worker gave its chunk up because the job store did not answer")
+        yield CauseFinding("L7", "a worker gave its chunk up because the job store did not answer")
     elif sampled and stores > MOST * sampled and outcomes >= ENOUGH and failed >= MOST * outcomes:
-        yield Found("L7", f"most items cannot be read or written: {job.worst}", do=f"tidemill failures {job.job}")
+        text = f"most items cannot be read or written: {job.worst}"
+        yield CauseFinding("L7", text, do=f"tidemill failures {job.job}")
     if outcomes >= ENOUGH and failed >= MOST * outcomes:
         text = f"{failed} of the newest {outcomes} outcomes are failures"
         evidence = (f"the most common: {job.worst}",) if job.worst else ()
-        yield Found("L3", text, evidence=evidence, do=f"tidemill failures {job.job}")
+        yield CauseFinding("L3", text, evidence=evidence, do=f"tidemill failures {job.job}")
     dying = job.reasons.get("memory", 0) + job.reasons.get("poison", 0)
     if dying and dying >= MOST * sampled and (outcomes < ENOUGH or failed >= SOME * outcomes):
         more = f"--memory {2 * job.memory_mib}M" if job.memory_mib else "--memory"
         text = f"{dying} of {sampled} failures that were looked at ran out of memory or killed their worker"
-        yield Found("L4", text, evidence=(f"the job asks for {job.memory_mib} MiB per item",), do=f"submit with {more}")
+        asked = f"the job asks for {job.memory_mib} MiB per item"
+        yield CauseFinding("L4", text, evidence=(asked,), do=f"submit with {more}")
     elif job.deaths > 1:
-        yield Found("L4", f"{job.deaths} workers died with the same chunk", do=f"tidemill logs {job.job} --worker")
+        text = f"{job.deaths} workers died with the same chunk"
+        yield CauseFinding("L4", text, do=f"tidemill logs {job.job} --worker")
 
 
 # ---- speed ----------------------------------------------------------------------------------------------------------
 
 
-def _speed(facts: Facts, job: JobFacts) -> Iterator[Found]:
+def _speed(facts: Facts, job: JobFacts) -> Iterator[CauseFinding]:
     late = job.straggler
     took = facts.now - late.began if late else 0.0
     if late and took > max(LONG_SECONDS, FAR * late.usual):
@@ -137,22 +135,22 @@ def _speed(facts: Facts, job: JobFacts) -> Iterator[Found]:
         where = f"on {late.machine}" if late.machine else ""
         item = f" --item {late.items[0]}" if late.items else ""
         evidence = tuple(each for each in (first, where) if each)
-        yield Found("L5", text, late.began, evidence, do=f"tidemill logs {job.job}{item}")
+        yield CauseFinding("L5", text, late.began, evidence, do=f"tidemill logs {job.job}{item}")
     attempts = job.drained + job.done
     if job.drained >= STORM_LEAST and job.drained > STORM * attempts:
-        yield Found("L6", f"reclaims ended {job.drained} of {attempts} attempts within half an hour")
+        yield CauseFinding("L6", f"reclaims ended {job.drained} of {attempts} attempts within half an hour")
     if job.speed and job.speed[0] < SLOWER * job.speed[1]:
-        yield Found("L8", f"{job.speed[0]:.3g} items/s over ten minutes; it was {job.speed[1]:.3g}")
+        yield CauseFinding("L8", f"{job.speed[0]:.3g} items/s over ten minutes; it was {job.speed[1]:.3g}")
 
 
-def _well(facts: Facts, job: JobFacts) -> Iterator[Found]:
+def _well(facts: Facts, job: JobFacts) -> Iterator[CauseFinding]:
     if job.last is not None and facts.now - job.last < MOVING_SECONDS and job.last >= job.began:
-        yield Found(
+        yield CauseFinding(
             "L10", f"{job.ended} of {counted(job.items, 'item')} ended, the last {_ago(facts, job.last)}", job.last
         )
     elif facts.now - job.began < YOUNG_SECONDS:
         wait = "; machines take 2 to 5 minutes from zero" if facts.cloud else ""
-        yield Found("L1", f"it was sent {_ago(facts, job.began)}{wait}", job.began)
+        yield CauseFinding("L1", f"it was sent {_ago(facts, job.began)}{wait}", job.began)
 
 
 def _ago(facts: Facts, at: float) -> str:

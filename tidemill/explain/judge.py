@@ -1,4 +1,4 @@
-"""From facts to an explanation: which causes hold, what they mean now, and which comes first.
+"""Judges facts: finds the causes that hold, classifies and orders them.
 
 The first cause that needs somebody is the headline. Without one, a job that commits is well, and otherwise the first
 cause that holds explains the wait.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tidemill.explain import aws, gcp, job
+from tidemill.explain import job
 from tidemill.explain.answer import Explanation, Reason
+from tidemill.explain.cause_finding import CauseFinding
 from tidemill.explain.causes import BY_CODE
-from tidemill.explain.facts import AwsFacts, Facts, GcpFacts
-from tidemill.explain.found import Found
+from tidemill.explain.facts import Facts
 from tidemill.visible import visible
 
 USUAL_SECONDS = 300.0
@@ -28,8 +28,8 @@ APART_SECONDS = 60.0
 MAY_PASS = "seen now, it may pass"
 
 
-class Looks:
-    """What earlier looks of the same loop have seen: a cause that stays does not pass."""
+class CauseHistory:
+    """Causes seen by earlier looks of the same loop: a cause that stays does not pass."""
 
     def __init__(self) -> None:
         self._first: dict[str, float] = {}
@@ -39,16 +39,16 @@ class Looks:
         self._first = {code: self._first.get(code, now) for code in codes}
 
     def lasts(self, code: str, now: float) -> bool:
-        """Whether the looks have shown a cause for a minute."""
+        """True if the looks have shown a cause for a minute."""
         return now - self._first.get(code, now) >= APART_SECONDS
 
 
-def explain(facts: Facts, looks: Looks | None = None) -> Explanation:
-    """What the facts mean."""
-    looks = looks or Looks()
-    found = list(_rules(facts))
-    looks.note([each.code for each in found], facts.now)
-    judged = [_judged(each, facts, looks) for each in found]
+def explain(facts: Facts, looks: CauseHistory | None = None) -> Explanation:
+    """Explain the facts."""
+    looks = looks or CauseHistory()
+    findings = list(_rules(facts))
+    looks.note([each.code for each in findings], facts.now)
+    judged = [_judged(each, facts, looks) for each in findings]
     moving = any(reason.code == "L10" for reason, _ in judged)
     judged.sort(key=lambda each: (_rank(*each, moving), BY_CODE[each[0].code][0]))
     causes = [reason for reason, _ in judged]
@@ -56,35 +56,33 @@ def explain(facts: Facts, looks: Looks | None = None) -> Explanation:
     return Explanation(facts.job.job, causes[0].kind, causes, unknown)
 
 
-def _rules(facts: Facts) -> Iterator[Found]:
-    found = list(job.rules(facts))
+def _rules(facts: Facts) -> Iterator[CauseFinding]:
+    findings = list(job.rules(facts))
     ended = facts.job.state in ("finished", "cancelled")
     if ended or facts.job.waits_for:
         pass
-    elif isinstance(facts.cloud, AwsFacts):
-        found += aws.rules(facts, facts.cloud)
-    elif isinstance(facts.cloud, GcpFacts):
-        found += gcp.rules(facts, facts.cloud)
-    yield from found
-    if not found:
+    elif facts.cloud:
+        findings += facts.cloud.service.part("rules").rules(facts, facts.cloud)
+    yield from findings
+    if not findings:
         yield from job.nothing(facts)
 
 
-def _judged(found: Found, facts: Facts, looks: Looks) -> tuple[Reason, bool]:
+def _judged(finding: CauseFinding, facts: Facts, looks: CauseHistory) -> tuple[Reason, bool]:
     """A cause in its class, and whether it may still pass."""
-    _, cause = BY_CODE[found.code]
-    kind = found.kind or cause.kind
-    passes = kind in ("act", "never") and cause.passing and not found.sure and not _lasts(found.code, facts, looks)
-    text = _plain(found.text)
+    _, cause = BY_CODE[finding.code]
+    kind = finding.kind or cause.kind
+    passes = kind in ("act", "never") and cause.passing and not finding.sure and not _lasts(finding.code, facts, looks)
+    text = _plain(finding.text)
     reason = Reason(
-        code=found.code,
+        code=finding.code,
         kind="turn" if passes else kind,
         title=cause.title,
         text=f"{text} ({MAY_PASS})" if passes else text,
-        since=found.since,
-        evidence=[_plain(line) for line in found.evidence],
-        do="" if passes else found.do or cause.do,
-        owner=cause.owner if found.owner is None else found.owner,
+        since=finding.since,
+        evidence=[_plain(line) for line in finding.evidence],
+        do="" if passes else finding.do or cause.do,
+        owner=cause.owner if finding.owner is None else finding.owner,
         docs=cause.docs,
     )
     return reason, passes
@@ -95,7 +93,7 @@ def _plain(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def _lasts(code: str, facts: Facts, looks: Looks) -> bool:
+def _lasts(code: str, facts: Facts, looks: CauseHistory) -> bool:
     if facts.now - facts.job.began < USUAL_SECONDS:
         return False
     still = facts.job.active == 0 and facts.now - facts.job.idle_since >= LASTING_SECONDS

@@ -1,15 +1,14 @@
-"""What became of a job: rounds, attempts, progress, outcomes. Everything is in the job store; nothing else is asked."""
+"""The ledger of a job: rounds, attempts, progress, outcomes. Reads and writes the job store alone."""
 
 from tidemill.ledger.attempts import History, MarkerWriter
 from tidemill.ledger.chunk import ChunkLedger, Commit
 from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.ledger.ledger import Ledger
-from tidemill.ledger.listing import Again, Counts, Listing
+from tidemill.ledger.listing import Counts, Listing, RetryProgress
 from tidemill.ledger.records import Header, Outcome, Record
 from tidemill.ledger.rounds import Round, RoundArray
 
 __all__ = [
-    "Again",
     "ChunkLedger",
     "Commit",
     "Counts",
@@ -20,6 +19,7 @@ __all__ = [
     "MarkerWriter",
     "Outcome",
     "Record",
+    "RetryProgress",
     "Round",
     "RoundArray",
     "TamperedError",

@@ -36,7 +36,7 @@ REST_SECONDS = 1.1
 
 @dataclass
 class History:
-    """What earlier attempts on a chunk tell."""
+    """History of a chunk: its earlier attempts, added up."""
 
     attempts: int = 0
     reclaims: Counter[int] = field(default_factory=Counter)
@@ -48,7 +48,7 @@ class History:
     errors: dict[int, str] = field(default_factory=dict)
     """By item: how the worker failed on it, where it lived to say so."""
     careful: bool = False
-    """Whether an earlier attempt died while something was in flight."""
+    """True if an earlier attempt died while something was in flight."""
 
     @property
     def poison(self) -> set[int]:
@@ -56,7 +56,7 @@ class History:
 
 
 def read_history(store: Store, keys: Iterable[layout.ChunkKey]) -> History:
-    """What earlier attempts left of a chunk, given its key in each round whose attempts count."""
+    """Read the history of a chunk, given its key in each round whose attempts count."""
     history = History()
     for key in keys:
         newest = newest_markers(store, key)
@@ -96,7 +96,7 @@ def _count(history: History, marker: dict[str, Any], store: Store, key: layout.C
 
 
 def is_alive(marker: dict[str, Any], now: datetime | None = None) -> bool:
-    """Whether the heartbeat of an attempt's marker is recent. A clock that runs ahead only delays a judgement."""
+    """True if the heartbeat of an attempt's marker is recent. A clock that runs ahead only delays a judgement."""
     beats, at = marker.get("beats"), marker.get("at")
     if not beats or not at or marker.get("ended") is not None:
         return False

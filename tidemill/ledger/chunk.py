@@ -1,4 +1,4 @@
-"""What is stored of one chunk in one round: its attempts, its progress and its record, as a worker needs them."""
+"""One chunk in one round, as a worker needs it: the stored attempts, progress and record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Commit:
 
 
 class ChunkLedger:
-    """What a job's ledger holds about a chunk in a round. `rounds` returns the rounds at least up to the chunk's
+    """The part of a job's ledger about a chunk in a round. `rounds` returns the rounds at least up to the chunk's
     own."""
 
     def __init__(self, store: Store, key: layout.ChunkKey, rounds: Callable[[], list[Round]]) -> None:
@@ -39,7 +39,7 @@ class ChunkLedger:
         return None if data is None else Record.decode(data, self.store.uri_of(name))
 
     def history(self) -> History:
-        """What earlier attempts tell, in this round and in those whose work it continues."""
+        """Earlier attempts, in this round and in those whose work it continues."""
         return read_history(self.store, [self.key, *self._continued()])
 
     def marker(self, attempt: str, delivery: int, backend: dict[str, Any]) -> MarkerWriter:
@@ -52,10 +52,10 @@ class ChunkLedger:
 
     def carried_over(self) -> dict[int, Outcome]:
         """By item: what earlier rounds have finished of the work that this round continues."""
-        found: dict[int, Outcome] = {}
+        outcomes: dict[int, Outcome] = {}
         for earlier in self._continued():
-            found = _progress(self.store, earlier) | found
-        return found
+            outcomes = _progress(self.store, earlier) | outcomes
+        return outcomes
 
     def _continued(self) -> list[layout.ChunkKey]:
         """The chunk in the earlier rounds whose work on it this round continues, newest first.
@@ -66,7 +66,7 @@ class ChunkLedger:
         job, number, chunk = self.key
         if number == 0:
             return []
-        found: list[layout.ChunkKey] = []
+        keys: list[layout.ChunkKey] = []
         rounds = self._rounds()
         for earlier in reversed(rounds[:number]):
             if not earlier.has(chunk):
@@ -74,8 +74,8 @@ class ChunkLedger:
             key = layout.ChunkKey(job, earlier.round, chunk)
             if not earlier.runs_as(rounds[number], chunk) or self.store.exists(layout.done(*key)):
                 break
-            found.append(key)
-        return found
+            keys.append(key)
+        return keys
 
     def write_progress(self, attempt: str, part: int, outcomes: Iterable[Outcome]) -> None:
         """Write what an attempt has finished since its last part."""
@@ -136,10 +136,10 @@ class ChunkLedger:
 
 
 def _progress(store: Store, key: layout.ChunkKey) -> dict[int, Outcome]:
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     for name in store.list(layout.progress(*key)):
         data = store.find(name)
         with decoding(store.uri_of(name)):
             for outcome in parse_lines((data or b"").splitlines()):
-                found.setdefault(outcome.index, outcome)
-    return found
+                outcomes.setdefault(outcome.index, outcome)
+    return outcomes

@@ -1,7 +1,6 @@
 """The digest of a chunk: what a report needs of its outcomes, in a few hundred bytes of the record's first line.
 
-A report of half a million items reads the heads of their records and nothing else. A record without a digest, which an
-older worker wrote, is read whole, and its reader computes the digest.
+A report of half a million items reads the heads of their records and nothing else.
 """
 
 from __future__ import annotations
@@ -60,14 +59,14 @@ class RunFacts:
 
 
 def interrupted(run: RunFacts) -> dict[str, Any]:
-    """What a drain says of its attempt: where it ran, for how long slots were held, and for how many of those seconds
-    no item has an outcome."""
+    """A drained attempt's figures: its machine, the seconds for which slots were held, and those of them without an
+    outcome of an item."""
     lost = max(0.0, run.held - run.worked)
     return {"machine": asdict(run.machine), "held": round(run.held, 3), "lost": round(lost, 3)}
 
 
-def digest_of(outcomes: Sequence[Outcome], run: RunFacts | None = None) -> dict[str, Any]:
-    """The digest of outcomes, and of how they came about where that is known. It never has more than 4 KiB."""
+def digest_of(outcomes: Sequence[Outcome], run: RunFacts) -> dict[str, Any]:
+    """The digest of outcomes and of how they came about. It never has more than 4 KiB."""
     ran = [outcome for outcome in outcomes if outcome.wall_seconds > 0 or outcome.status == "succeeded"]
     values = {
         "wall": [outcome.wall_seconds for outcome in ran],
@@ -78,13 +77,15 @@ def digest_of(outcomes: Sequence[Outcome], run: RunFacts | None = None) -> dict[
     }
     sketches = {name: Sketch(each) for name, each in values.items() if each}
     slowest = sorted(ran, key=lambda outcome: -outcome.wall_seconds)[:SLOWEST]
-    found: dict[str, Any] = {"v": VERSION}
-    if run:
-        machine = {**asdict(run.machine), "slots": run.slots}
-        found |= {"started_at": run.started_at, "machine": machine}
-        found |= {"held": round(run.held, 3), "fetch": round(run.fetch, 3), "upload": round(run.upload, 3)}
-        found |= {"worked": round(run.worked, 3), "succeeded": run.succeeded}
-    found |= {
+    digest: dict[str, Any] = {
+        "v": VERSION,
+        "started_at": run.started_at,
+        "machine": {**asdict(run.machine), "slots": run.slots},
+        "held": round(run.held, 3),
+        "fetch": round(run.fetch, 3),
+        "upload": round(run.upload, 3),
+        "worked": round(run.worked, 3),
+        "succeeded": run.succeeded,
         "cpu_seconds": round(sum(outcome.cpu_seconds for outcome in outcomes), 3),
         "tries": _tries(outcome.attempts for outcome in outcomes),
         "reclaims": sum(outcome.reclaims for outcome in outcomes),
@@ -94,10 +95,10 @@ def digest_of(outcomes: Sequence[Outcome], run: RunFacts | None = None) -> dict[
     for step in _STEPS:
         for name, sketch in sketches.items():
             total, largest = round(sum(values[name]), 3), round(max(values[name]), 3)
-            found[name] = {"sum": total, "max": largest, "h": sketch.packed(step)}
-        if len(json.dumps(found, separators=(",", ":"))) <= MOST_BYTES:
+            digest[name] = {"sum": total, "max": largest, "h": sketch.packed(step)}
+        if len(json.dumps(digest, separators=(",", ":"))) <= MOST_BYTES:
             break
-    return found
+    return digest
 
 
 def _tries(attempts: Iterable[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a job waits for: other jobs that must be complete before its first item runs.
+"""The gate of a job: other jobs that must be complete before its first item runs.
 
 The first participant that finds them complete creates the object `begun`: a worker on AWS Batch, the reconciler on GCP,
 a client anywhere. From then on the job runs, whatever happens to the others. So a job of many containers looks at the
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidemill import layout
-from tidemill.completion import Never, gone, hindrance
+from tidemill.completion import Hindrance, gone, hindrance
 from tidemill.errors import StoreMissingError, decoding
-from tidemill.job import After, JobSpec
+from tidemill.job import JobSpec, Predecessor
 from tidemill.ledger.ledger import Ledger
 from tidemill.ledger.listing import Listing
 from tidemill.store import Store
 
 
 @dataclass(frozen=True)
-class Waits:
+class UnfinishedJob:
     """Another job that is not complete yet.
 
     Attributes:
@@ -42,10 +42,10 @@ class Waits:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a job waits for at one moment."""
+    """The jobs that a job waits for at one moment."""
 
-    waits: list[Waits]
-    never: Never | None = None
+    waits: list[UnfinishedJob]
+    never: Hindrance | None = None
 
     @property
     def open(self) -> bool:
@@ -58,15 +58,15 @@ class Gate:
         return f"waits for {' and '.join(each.words() for each in self.waits)}"
 
 
-def look(store: Store, after: Sequence[After]) -> Gate:
+def look(store: Store, after: Sequence[Predecessor]) -> Gate:
     """Look at the jobs that another one waits for, by listings of their names."""
-    found = [_look_at(store, each) for each in after]
-    never = next((each for each in found if isinstance(each, Never)), None)
-    return Gate([each for each in found if isinstance(each, Waits)], never)
+    unmet = [_look_at(store, each) for each in after]
+    never = next((each for each in unmet if isinstance(each, Hindrance)), None)
+    return Gate([each for each in unmet if isinstance(each, UnfinishedJob)], never)
 
 
-def _look_at(store: Store, after: After) -> Waits | Never | None:
-    """What is missing of another job; None when it is complete."""
+def _look_at(store: Store, after: Predecessor) -> UnfinishedJob | Hindrance | None:
+    """The missing part of another job; None when it is complete."""
     try:
         listing = Ledger(store, after.job).listing()
     except StoreMissingError:
@@ -82,7 +82,7 @@ def _look_at(store: Store, after: After) -> Waits | Never | None:
     )
     if never or counts.finished:
         return never
-    return Waits(after.job, _ended(listing), counts.items)
+    return UnfinishedJob(after.job, _ended(listing), counts.items)
 
 
 def _ended(listing: Listing) -> int:
@@ -103,7 +103,7 @@ def begun_at(store: Store, spec: JobSpec) -> datetime | None:
 
 
 def never_begins(store: Store, spec: JobSpec) -> bool:
-    """Whether a job that has not begun never will, because nothing brings back what it waits for."""
+    """True if a job has not begun and never will, because nothing brings back a job that it waits for."""
     never = None if begun_at(store, spec) is not None else look(store, spec.after).never
     return never is not None and not never.fix
 

@@ -12,11 +12,11 @@ from typing import Any
 from tidemill import layout
 from tidemill.errors import decoding
 from tidemill.job import JobSpec
-from tidemill.ledger.chosen import Chosen
+from tidemill.ledger.chosen_rows import ChosenRows
 from tidemill.ledger.chunk import ChunkLedger
 from tidemill.ledger.documents import parse_document, read_document
-from tidemill.ledger.ended import ended_chunks
 from tidemill.ledger.listing import Counts, Listing, combine, in_parts, read_names
+from tidemill.ledger.outcome_sources import ended_chunks
 from tidemill.ledger.records import Outcome
 from tidemill.ledger.rounds import Round
 from tidemill.ledger.tombstone import bury, covering
@@ -61,10 +61,10 @@ class Ledger:
         """Every round, oldest first. Rounds never change, so what was read is kept."""
         folder = layout.rounds(self.job)
         with decoding(self.store.uri_of(folder)):
-            found = [int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in self.store.list(folder)]
-        known = self._rounds
+            numbers = [int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in self.store.list(folder)]
+        read = self._rounds
         # Set at once: a worker's thread that tells the end of its job asks, too.
-        self._rounds = [*known, *(self.round(number) for number in sorted(found)[len(known) :])]
+        self._rounds = [*read, *(self.round(number) for number in sorted(numbers)[len(read) :])]
         return list(self._rounds)
 
     def add_round(self, round_: Round, apart: bool = False) -> Round:
@@ -91,7 +91,7 @@ class Ledger:
 
     def _attached(self, round_: Round) -> Round:
         if round_.chosen:
-            round_.attach(Chosen(self.store, layout.chosen(self.job, round_.round, round_.chosen)))
+            round_.attach(ChosenRows(self.store, layout.chosen(self.job, round_.round, round_.chosen)))
         return round_
 
     def chunk(self, number: int, chunk: int) -> ChunkLedger:
@@ -125,11 +125,11 @@ class Ledger:
                 return covers
 
     def is_cancelled(self, number: int | None = None) -> bool:
-        """Whether the tombstone covers a round; None for the newest."""
+        """True if the tombstone covers a round; None for the newest."""
         return self.cancellation(number) is not None
 
     def cancellation(self, number: int | None = None) -> dict[str, Any] | None:
-        """What the tombstone that covers a round says (``by``, ``reason``, ``at``, ``max_usd``), or None."""
+        """Content of the tombstone that covers a round (``by``, ``reason``, ``at``, ``max_usd``), or None."""
         data = self.store.find(layout.cancelled(self.job))
         if data is None:
             return None
@@ -154,9 +154,9 @@ class Ledger:
         return False
 
     def start_failures(self, number: int = 0) -> list[str]:
-        found = self.store.list(layout.of_round(self.job, number, "start_failures"))
+        names = self.store.list(layout.of_round(self.job, number, "start_failures"))
         with decoding(self.store.uri_of(layout.of_round(self.job, number, "start_failures"))):
-            return [json.loads(data)["error"] for name in sorted(found) if (data := self.store.find(name))]
+            return [json.loads(data)["error"] for name in sorted(names) if (data := self.store.find(name))]
 
     # ---- the job, as a client sees it ---------------------------------------------------------------------------
 
@@ -178,8 +178,8 @@ class Ledger:
         # "~" sorts after whatever an attempt is called.
         ends = (f"{folder}/{chunk}/~" for array in self.rounds()[number].arrays for chunk in array.all())
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            found = in_parts(self.store, folder, ends, pool)
-        fresh = (entry.name for entry in found if entry.modified > now - ALIVE_SECONDS)
+            entries = in_parts(self.store, folder, ends, pool)
+        fresh = (entry.name for entry in entries if entry.modified > now - ALIVE_SECONDS)
         return {int(name[len(folder) + 1 :].partition("/")[0]) for name in fresh}
 
     def listing(self) -> Listing:

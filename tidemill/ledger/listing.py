@@ -46,7 +46,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Again:
+class RetryProgress:
     """Items that run again though they have an outcome: retries that are not over.
 
     Attributes:
@@ -64,7 +64,7 @@ class Again:
 
 @dataclass(frozen=True)
 class Listing:
-    """What the names of a job's objects said at one moment.
+    """A job at one moment, from the names of its objects.
 
     Attributes:
         counts: The job in numbers.
@@ -72,8 +72,8 @@ class Listing:
         done: By round: the chunks that are committed in it, each with the time of its record (seconds since the epoch).
         failed: By chunk: how many of its items have failed, where any has.
         waiting: Chunks that the newest round which enqueued them has not done.
-        cancellation: What the tombstone says, where it covers the newest round.
-        again: What runs again, where anything does.
+        cancellation: Content of the tombstone, where it covers the newest round.
+        again: Items that run again, where any do.
     """
 
     counts: Counts
@@ -82,7 +82,7 @@ class Listing:
     failed: dict[int, int]
     waiting: set[int] = field(default_factory=set)
     cancellation: dict[str, Any] | None = None
-    again: Again | None = None
+    again: RetryProgress | None = None
 
 
 @dataclass
@@ -129,7 +129,7 @@ def _ended(
     committed = {layout.chunk_of_done(entry.name): entry.modified for entry in done}
     markers = [layout.chunk_of_marker(entry.name) for entry in failed]
     marked = Counter(chunk for chunk, _ in markers)
-    disputed = [chunk for chunk, found in marked.items() if found > 1 and chunk in committed]
+    disputed = [chunk for chunk, marks in marked.items() if marks > 1 and chunk in committed]
 
     def settled(chunk: int) -> int:
         name = layout.done(*of, chunk)
@@ -206,8 +206,8 @@ def combine(
 
 def _again(
     rounds: Sequence[Round], read: Sequence[RoundNames], index: ManifestIndex, waiting: set[int]
-) -> Again | None:
-    """What runs again, or None.
+) -> RetryProgress | None:
+    """Items that run again, or None.
 
     It begins with the first round that has enqueued a waiting chunk since that chunk was last done, so that what such a
     round has finished already stays in its count, and earlier retries, which are over, do not.
@@ -232,6 +232,6 @@ def _again(
         sizes |= {chunk: round_.size(chunk, index) for chunk in enqueued if chunk in before}
         failed |= {chunk: seen.failed.get(chunk, 0) for chunk in seen.done}
     ended = sizes.keys() & failed.keys() - waiting
-    return Again(
+    return RetryProgress(
         since, sum(sizes.values()), sum(sizes[chunk] for chunk in ended), sum(failed[chunk] for chunk in ended)
     )

@@ -15,7 +15,7 @@ from tidemill.errors import decoding
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What became of one item."""
+    """Outcome of one item."""
 
     index: int
     uri: str
@@ -43,9 +43,9 @@ class Outcome:
     error: str | None = None
     """The end of what it wrote to stderr, or what we have to say."""
     value: JsonValue = None
-    """What a function returned for the item, where it is JSON and not long."""
+    """The function's value for the item, where it is JSON and not long."""
     meta: dict[str, JsonValue] | None = None
-    """What the user attached to the item, where it was asked for: records do not repeat it."""
+    """Metadata of the item, where it was asked for: records do not repeat it."""
     value_file: str | None = None
     """Name below `output` of the file that holds what the function returned, where `value` does not."""
 
@@ -76,9 +76,9 @@ class Header(NamedTuple):
     failed: int
     committed_at: str
     backend: dict[str, Any]
-    """What the backend calls this run: on AWS Batch ``job_id`` and ``attempt``."""
+    """The backend's names for this run: on AWS Batch ``job_id`` and ``attempt``."""
     digest: dict[str, Any] | None = None
-    """See `tidemill.ledger.digest`; None where an older worker wrote none."""
+    """See `tidemill.ledger.digest`; workers always write one."""
 
 
 class Record(NamedTuple):

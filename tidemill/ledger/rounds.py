@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from tidemill.ledger.chosen import Chosen, encode
+from tidemill.ledger.chosen_rows import ChosenRows, encode
 
 if TYPE_CHECKING:
     from tidemill.manifest import ManifestIndex
@@ -29,7 +29,7 @@ class RoundArray(BaseModel):
     count: int = Field(default=0, ge=0)
     chunks: list[int] | None = None
     rows: int = Field(default=0, ge=0)
-    _chosen: Chosen | None = PrivateAttr(None)
+    _chosen: ChosenRows | None = PrivateAttr(None)
     _start: int = PrivateAttr(0)
 
     @model_validator(mode="after")
@@ -84,7 +84,7 @@ class Round(BaseModel):
         default=None, description="SHA-256 of the object that holds chunks, items and failed_before of a large round."
     )
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
-    _chosen: Chosen | None = PrivateAttr(None)
+    _chosen: ChosenRows | None = PrivateAttr(None)
 
     def apart(self) -> tuple[Round, bytes]:
         """The round with its lists taken out, and the object that holds them."""
@@ -95,7 +95,7 @@ class Round(BaseModel):
         changes = {"arrays": arrays, "items": None, "failed_before": {}, "chosen": sha256}
         return self.model_copy(update=changes), data
 
-    def attach(self, chosen: Chosen) -> None:
+    def attach(self, chosen: ChosenRows) -> None:
         """Set where the lists that were taken out are read."""
         self._chosen = chosen
         start = 0
@@ -130,7 +130,7 @@ class Round(BaseModel):
         return self.failed_before.get(chunk, 0)
 
     def runs_as(self, other: Round, chunk: int) -> bool:
-        """Whether it runs a chunk as another round does: the same items, with the same code and image."""
+        """True if it runs a chunk as another round does: the same items, with the same code and image."""
         items = [round_.runs(chunk) for round_ in (self, other)]
         code = [(round_.code, round_.image, round_.definition) for round_ in (self, other)]
         return items[0] == items[1] and code[0] == code[1]
@@ -146,8 +146,3 @@ def array_name(job: str, number: int, k: int) -> str:
 
 def round_of(array: str) -> int:
     return int(array.rpartition("-r")[2].partition("-a")[0])
-
-
-def newest_rounds(rounds: Iterable[Round]) -> dict[int, int]:
-    """The newest round that enqueued each chunk, to which the chunk belongs."""
-    return {chunk: round_.round for round_ in rounds for array in round_.arrays for chunk in array.all()}

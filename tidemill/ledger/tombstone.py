@@ -23,10 +23,10 @@ def bury(store: Store, job: str, rounds: int, *, by: str, reason: str, max_usd: 
     fields: dict[str, Any] = {"by": by, "reason": reason, "at": at, "rounds": rounds}
     note = json.dumps(fields if max_usd is None else fields | {"max_usd": max_usd}).encode()
     created = store.create(layout.cancelled(job), note)
-    found = _parsed(created.content)
-    if created.ours or (found is not _UNREADABLE and _covers(found, rounds - 1)):
+    tombstone = _parsed(created.content)
+    if created.ours or (tombstone is not _UNREADABLE and _covers(tombstone, rounds - 1)):
         return
-    for number in range(found.get("rounds", 0), rounds):
+    for number in range(tombstone.get("rounds", 0), rounds):
         store.create(layout.cancelled_round(job, number), note)
     # Workers of version 0.1 read only this object.
     store.put(layout.cancelled(job), note)

@@ -34,7 +34,7 @@ class MachineType:
     network_burst_gbps: float | None = None
     """The rate that it can have for some minutes, or while others leave it room; never below `network_gbps`."""
     efa: bool | None = None
-    """Whether it takes Elastic Fabric Adapters; never on GCP."""
+    """True if it takes Elastic Fabric Adapters; never on GCP."""
     disks: int | None = None
     """Local disks that come with the type, such as NVMe SSDs; their content ends with the machine."""
     disk_gib: int | None = None
@@ -73,18 +73,18 @@ def table(cloud: str) -> Table:
     path = DATA / f"{cloud}.json"
     if cloud not in ("aws", "gcp"):
         return Table((), datetime.date.min, "")
-    found = json.loads(path.read_text(encoding="utf-8"))
-    types = tuple(MachineType(**dict(zip(found["columns"], row, strict=True))) for row in found["machines"])
-    return Table(types, datetime.date.fromisoformat(found["as_of"]), found["source"])
+    document = json.loads(path.read_text(encoding="utf-8"))
+    types = tuple(MachineType(**dict(zip(document["columns"], row, strict=True))) for row in document["machines"])
+    return Table(types, datetime.date.fromisoformat(document["as_of"]), document["source"])
 
 
 @cache
 def families(cloud: str) -> Mapping[str, tuple[MachineType, ...]]:
     """The types of a cloud by family, both in the table's order."""
-    found: dict[str, list[MachineType]] = {}
+    by_family: dict[str, list[MachineType]] = {}
     for machine in table(cloud).types:
-        found.setdefault(machine.family, []).append(machine)
-    return {family: tuple(types) for family, types in found.items()}
+        by_family.setdefault(machine.family, []).append(machine)
+    return {family: tuple(types) for family, types in by_family.items()}
 
 
 def find(cloud: str, type: str, *, gpus: int = 0) -> MachineType | None:  # noqa: A002
@@ -99,9 +99,20 @@ def find(cloud: str, type: str, *, gpus: int = 0) -> MachineType | None:  # noqa
     return next((machine for machine in same if machine.gpus == gpus), same[0] if same else None)
 
 
+def cpus_of(cloud: str, kind: str) -> int | None:
+    """vCPUs of a machine type; None if unknown. A plan on GCP may name a type by its address, or a custom one.
+
+    Source: https://cloud.google.com/compute/docs/machine-resource#machine_type_comparison
+    """
+    name = kind.rpartition("/")[2]
+    if machine := find(cloud, name):
+        return machine.cpus
+    return next((int(part) for part in name.split("-") if part.isdigit()), None) if cloud == "gcp" else None
+
+
 @cache
 def _by_name(cloud: str) -> Mapping[str, tuple[MachineType, ...]]:
-    found: dict[str, tuple[MachineType, ...]] = {}
+    by_name: dict[str, tuple[MachineType, ...]] = {}
     for machine in table(cloud).types:
-        found[machine.type] = (*found.get(machine.type, ()), machine)
-    return found
+        by_name[machine.type] = (*by_name.get(machine.type, ()), machine)
+    return by_name

@@ -1,4 +1,4 @@
-"""What the clouds sell and charge: a dated table of machines and services by region.
+"""The clouds' offerings and prices: a dated table of machines and services by region.
 
 ``data/<cloud>/<region>.json.gz`` holds one region, and is read when a price of that region is asked for. Nothing in it
 is guessed: a price that is not there is unknown, never zero. ``python -m ops prices refresh`` writes it anew. All

@@ -1,4 +1,4 @@
-"""When prices are from, and from where: what every printed figure carries."""
+"""Date and source of prices, which every printed figure carries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 _DETAIL = re.compile(r", | \(")
 
 
-class Dated(Protocol):
+class DatedPrice(Protocol):
     """A price, or another figure of the table."""
 
     @property
@@ -21,7 +21,7 @@ class Dated(Protocol):
 
     @property
     def source(self) -> str:
-        """What it was read from; several are separated by semicolons."""
+        """Where it was read; several sources are separated by semicolons."""
         ...
 
 
@@ -42,13 +42,13 @@ class PriceOrigin:
         return f"the oldest of {self.as_of}, from {brief(self.sources)}"
 
 
-def origin(figures: Iterable[Dated | None]) -> PriceOrigin | None:
+def origin(figures: Iterable[DatedPrice | None]) -> PriceOrigin | None:
     """The origin of what is known of some figures; None where nothing is."""
-    known = [figure for figure in figures if figure is not None]
-    if not known:
+    dated = [figure for figure in figures if figure is not None]
+    if not dated:
         return None
-    sources = dict.fromkeys(source for figure in known for source in figure.source.split("; "))
-    return PriceOrigin(min(figure.as_of for figure in known), tuple(sources))
+    sources = dict.fromkeys(source for figure in dated for source in figure.source.split("; "))
+    return PriceOrigin(min(figure.as_of for figure in dated), tuple(sources))
 
 
 def brief(sources: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ HOURS_A_MONTH = 730
 
 @dataclass(frozen=True)
 class SpotRange:
-    """What a machine cost on Spot, in USD per hour: the least and the most over a region's zones and the time seen."""
+    """Spot prices of a machine, in USD per hour: the least and the most over a region's zones and the time seen."""
 
     low: float
     high: float
@@ -29,7 +29,7 @@ class SpotRange:
 
 @dataclass(frozen=True)
 class MachinePrice:
-    """What a machine costs while it runs, in USD per hour; None is unknown. Disks and addresses come on top."""
+    """Prices of a running machine, in USD per hour; None is unknown. Disks and addresses come on top."""
 
     on_demand: float | None
     spot: SpotRange | None
@@ -40,7 +40,7 @@ class MachinePrice:
 
 @dataclass(frozen=True)
 class ServicePrice:
-    """What one unit of something else costs in USD; its name says the unit (`nat_gateway_hour`, `disk_gib_month`)."""
+    """Price of one unit of a service in USD; its name says the unit (`nat_gateway_hour`, `disk_gib_month`)."""
 
     usd: float
     as_of: datetime.date
@@ -73,25 +73,25 @@ def machine(cloud: str, region: str, type: str, *, gpus: int = 0) -> MachinePric
     if fixed is None and seen is None:
         return None
     ranged = SpotRange(seen[0], seen[1], _date(spot), spot["source"]) if seen else None
-    known = [part for part, price in ((on_demand, fixed), (spot, seen)) if price is not None]
-    sources = "; ".join(dict.fromkeys(part["source"] for part in known))
-    return MachinePrice(fixed, ranged, min(map(_date, known)), sources)
+    parts = [part for part, price in ((on_demand, fixed), (spot, seen)) if price is not None]
+    sources = "; ".join(dict.fromkeys(part["source"] for part in parts))
+    return MachinePrice(fixed, ranged, min(map(_date, parts)), sources)
 
 
 def on_demand(cloud: str, region: str, type: str, *, gpus: int = 0) -> ServicePrice | None:  # noqa: A002
-    """What one machine costs per hour On-Demand, with the date and source of that alone; see `machine`."""
-    found = machine(cloud, region, type, gpus=gpus)
-    if found is None or found.on_demand is None:
+    """The On-Demand price of a machine per hour, with the date and source of that alone; see `machine`."""
+    price = machine(cloud, region, type, gpus=gpus)
+    if price is None or price.on_demand is None:
         return None
     part = _region(cloud, region)["on_demand"]
-    return ServicePrice(found.on_demand, _date(part), part["source"])
+    return ServicePrice(price.on_demand, _date(part), part["source"])
 
 
 def interruption(cloud: str, region: str, type: str) -> Interruption | None:  # noqa: A002
     """How often machines of a type are taken away in a region; None where that is unknown, and on GCP always."""
     part = _region(cloud, region).get("interruption", {})
-    found = part.get("percent", {}).get(type)
-    return Interruption(found[0], found[1], _date(part), part["source"]) if found else None
+    percent = part.get("percent", {}).get(type)
+    return Interruption(percent[0], percent[1], _date(part), part["source"]) if percent else None
 
 
 def service(cloud: str, region: str, name: str) -> ServicePrice | None:
@@ -113,8 +113,8 @@ class Offering:
 def offering(cloud: str, region: str, type: str) -> Offering | None:  # noqa: A002
     """Where in a region a type is sold; None where that is unknown, and on GCP always."""
     part = _region(cloud, region).get("offerings", {})
-    found = part.get("zones", {}).get(type)
-    return None if found is None else Offering(tuple(found), _date(part), part["source"])
+    zones = part.get("zones", {}).get(type)
+    return None if zones is None else Offering(tuple(zones), _date(part), part["source"])
 
 
 def regions(cloud: str) -> list[str]:

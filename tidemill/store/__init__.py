@@ -1,6 +1,6 @@
 """Object stores: the job store, and the buckets of items and outputs."""
 
-from tidemill.store.answers import Created, Entry, Uploaded
+from tidemill.store.answers import CreateResult, Entry, UploadResult
 from tidemill.store.files import BLOCK_BYTES, STREAM_BYTES, no_room, open_plain
 from tidemill.store.heads import read_heads
 from tidemill.store.names import refusal
@@ -11,11 +11,11 @@ __all__ = [
     "BLOCK_BYTES",
     "PAGE",
     "STREAM_BYTES",
-    "Created",
+    "CreateResult",
     "Entry",
     "Store",
     "Stores",
-    "Uploaded",
+    "UploadResult",
     "no_room",
     "open_plain",
     "read_heads",

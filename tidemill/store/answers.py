@@ -1,17 +1,17 @@
-"""What a store answers."""
+"""Answers of a store."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 
-class Created(NamedTuple):
-    """What a conditional create left in the store."""
+class CreateResult(NamedTuple):
+    """Result of a conditional create."""
 
     ours: bool
     """True when the object holds what we wrote, even if the reply was lost."""
     content: bytes
-    """What the object holds."""
+    """Content of the object."""
 
 
 class Entry(NamedTuple):
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
     """Seconds since the epoch."""
 
 
-class Uploaded(NamedTuple):
+class UploadResult(NamedTuple):
     """A file that is an object now."""
 
     size: int

@@ -74,10 +74,10 @@ def _answer(error: Exception) -> str:
     if "(os error 28)" in text:
         return "the disk is full"
     if code := re.search(r"<Code>(\w+)</Code>", text):
-        said = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
-        return f"{code[1]}: {said[1]}" if said and said[1] != code[1] else code[1]
-    if said := re.search(r'"message": *"((?:[^"\\]|\\.)*)"', text):
-        return said[1]
+        message = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
+        return f"{code[1]}: {message[1]}" if message and message[1] != code[1] else code[1]
+    if message := re.search(r'"message": *"((?:[^"\\]|\\.)*)"', text):
+        return message[1]
     return first_line(error).rpartition("non-2xx status code: ")[2]
 
 

@@ -51,8 +51,8 @@ def read_heads(store: Store, names: Sequence[str], length: int, take: Callable[[
     with ThreadPoolExecutor(max(1, min(AT_ONCE, len(names)))) as pool:
         started = [pool.submit(some) for _ in range(min(AT_ONCE, len(names)))]
         try:
-            for each in started:
-                each.result()
+            for future in started:
+                future.result()
         finally:
             # Also when Ctrl-C interrupts the wait.
             stopped.set()

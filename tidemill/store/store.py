@@ -10,7 +10,7 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
@@ -22,7 +22,7 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, MemoryStore
 
 from tidemill.errors import CallerError, FileChangedError, StoreDeniedError, StoreError, StoreMissingError
-from tidemill.store.answers import Created, Entry, Uploaded
+from tidemill.store.answers import CreateResult, Entry, UploadResult
 from tidemill.store.clients import gcs_store, s3_store
 from tidemill.store.errors import as_exception, translated
 from tidemill.store.files import PART_BYTES, STREAM_BYTES, blocks, how_to_put, no_room, open_plain, put_into
@@ -70,7 +70,7 @@ class Store:
 
     @property
     def is_object_store(self) -> bool:
-        """Whether requests cost money and tens of milliseconds."""
+        """True if requests cost money and tens of milliseconds."""
         return self.uri.startswith(("s3://", "gs://"))
 
     def uri_of(self, name: str) -> str:
@@ -113,7 +113,7 @@ class Store:
         except StoreMissingError:
             return None
 
-    def create(self, name: str, data: bytes) -> Created:
+    def create(self, name: str, data: bytes) -> CreateResult:
         """Write an object only if nothing is there, and know for certain whose content it holds.
 
         "Already exists" does not mean that another writer was first. Our own write may have won and its reply been
@@ -128,7 +128,7 @@ class Store:
         for pause in (*_PAUSES, None):
             try:
                 _bounded("PUT", self.uri_of(name), lambda: put_into(self._backend, name, data, mode="create"))
-                return Created(True, data)
+                return CreateResult(True, data)
             except AlreadyExistsError:
                 settled = self._read_back(name, data)
             if settled is not None:
@@ -137,10 +137,10 @@ class Store:
                 time.sleep(pause * random.uniform(0.5, 1.5))
         raise StoreError(f"{self.uri_of(name)}: the store reports that it exists but does not return it.")
 
-    def _read_back(self, name: str, data: bytes) -> Created | None:
+    def _read_back(self, name: str, data: bytes) -> CreateResult | None:
         """The content that is there after "already exists"; None when there is none."""
         content = self.find(name)
-        return None if content is None else Created(content == data, content)
+        return None if content is None else CreateResult(content == data, content)
 
     # ---- listings -----------------------------------------------------------------------------------------------
 
@@ -155,19 +155,15 @@ class Store:
         if not self.is_object_store:
             yield from _bounded("LIST", self.uri_of(prefix), lambda: list(self._pages(folder, offset)))
             return
-        last, failures = offset, 0
-        while True:
-            try:
-                for entry in self._pages(folder, last):
-                    last = entry.name
-                    yield entry
-                return
-            except BaseException as error:
-                failure = translated(as_exception(error), "LIST", self.uri_of(prefix))
-                failures += 1
-                if type(failure) is not StoreError or failures > len(_PAUSES):
-                    raise failure from error
-                time.sleep(_PAUSES[failures - 1])
+        last = offset
+
+        def rest() -> Iterator[Entry]:
+            nonlocal last
+            for entry in self._pages(folder, last):
+                last = entry.name
+                yield entry
+
+        yield from _resumed("LIST", self.uri_of(prefix), rest)
 
     def page(self, prefix: str, offset: str | None = None) -> list[Entry]:
         """The first thousand names under a prefix, by one request; all of them where listing costs nothing."""
@@ -185,10 +181,10 @@ class Store:
     def folders(self, prefix: str) -> list[str]:
         """Names of the folders directly under a folder, in order; what is in them is not listed."""
         self.listings += 1
-        found = _bounded(
+        listing = _bounded(
             "LIST", self.uri_of(prefix), lambda: obstore.list_with_delimiter(self._backend, prefix.rstrip("/"))
         )
-        return sorted(found["common_prefixes"])
+        return sorted(listing["common_prefixes"])
 
     # ---- files --------------------------------------------------------------------------------------------------
 
@@ -232,25 +228,19 @@ class Store:
             StoreMissingError: The object is not there.
             StoreError: It ended before `end`.
         """
-        position, failures = start, 0
-        while True:
-            try:
-                for block in _part(self._backend, name, position, end, block_bytes):
-                    yield bytes(block)
-                    position += len(block)
-                if end is not None and position != end:
-                    raise StoreError(f"{self.uri_of(name)} ended at byte {position} of {end}.")
-                return
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                failure = translated(as_exception(error), "GET", self.uri_of(name))
-                failures += 1
-                if type(failure) is not StoreError or failures > len(_PAUSES):
-                    raise failure from error
-                time.sleep(_PAUSES[failures - 1] * random.uniform(0.5, 1.5))
+        position = start
 
-    def upload(self, path: Path | str, name: str, *, hashed: bool = False, settled: bool = True) -> Uploaded:
+        def rest() -> Iterator[bytes]:
+            nonlocal position
+            for block in _part(self._backend, name, position, end, block_bytes):
+                yield bytes(block)
+                position += len(block)
+            if end is not None and position != end:
+                raise StoreError(f"{self.uri_of(name)} ended at byte {position} of {end}.")
+
+        yield from _resumed("GET", self.uri_of(name), rest)
+
+    def upload(self, path: Path | str, name: str, *, hashed: bool = False, settled: bool = True) -> UploadResult:
         """Stream a file into an object, in parts when it is large: the bytes that it has when the upload begins.
 
         Args:
@@ -268,13 +258,13 @@ class Store:
         with open_plain(path) as file:
             before = os.fstat(file.fileno())
 
-            def transfer() -> Uploaded:
+            def transfer() -> UploadResult:
                 digest = hashlib.sha256() if hashed else None
                 file.seek(0)
                 parts = blocks(file, before.st_size, digest)
                 data = b"".join(parts) if before.st_size <= PART_BYTES else parts
                 put_into(self._backend, name, data, **how_to_put(before.st_size))
-                return Uploaded(before.st_size, digest.hexdigest() if digest else None)
+                return UploadResult(before.st_size, digest.hexdigest() if digest else None)
 
             uploaded = _bounded("PUT", self.uri_of(name), transfer)
             after = os.fstat(file.fileno())
@@ -315,20 +305,27 @@ def _read(store: Store, name: str, verb: str, call: Callable[[], T]) -> T:
 
 
 def _is_listed(store: Store, name: str) -> bool:
-    """Whether a listing shows a name; true when that cannot be told."""
+    """True if a listing shows a name, or cannot be read."""
     folder, _, _ = name.rpartition("/")
     try:
-        return name in takewhile(lambda found: found <= name, store.list(folder, offset=name[:-1]))
+        return name in takewhile(lambda listed: listed <= name, store.list(folder, offset=name[:-1]))
     except StoreError:
         return True
 
 
 def _bounded(verb: str, uri: str, call: Callable[[], T]) -> T:
     """Make a call, and again after a failure that may pass, within bounds."""
+    (answer,) = _resumed(verb, uri, lambda: [call()])
+    return answer
+
+
+def _resumed(verb: str, uri: str, rest: Callable[[], Iterable[T]]) -> Iterator[T]:
+    """The rest of a transfer, requested again after a failure that may pass, within bounds."""
     for pause in (*_PAUSES, None):
         try:
-            return call()
-        except AlreadyExistsError:
+            yield from rest()
+            return
+        except (AlreadyExistsError, GeneratorExit):
             raise
         except BaseException as error:
             failure = translated(as_exception(error), verb, uri)
@@ -339,4 +336,3 @@ def _bounded(verb: str, uri: str, call: Callable[[], T]) -> T:
                     # Its traceback holds this frame and those of all callers: the frame must not hold it in turn.
                     del failure
         time.sleep(pause * random.uniform(0.5, 1.5))
-    raise AssertionError("unreachable")

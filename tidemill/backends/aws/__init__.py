@@ -1,1 +1,0 @@
-"""AWS: Batch, CloudWatch Logs and what `tidemill doctor` asks."""

@@ -1,1 +1,0 @@
-"""GCP: Pub/Sub, Cloud Logging and what `tidemill doctor` asks."""

@@ -1,0 +1,60 @@
+"""Checks that `tidemill doctor` makes in a cloud, and their findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from tidemill import clouds
+from tidemill.clouds import Cloud
+from tidemill.descriptor import Descriptor, Image, Queue
+from tidemill.errors import CallerError
+
+UP = "pulumi up"
+Verdict = Literal["ok", "warning", "fault", "unknown"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: `login`, `descriptor`, `store`, `queue cpu`, `image cpu/default`, `quota`, `fleet`.
+        verdict: `warning`: works, but less than was asked for. `unknown`: it cannot be seen with this login.
+        detail: What was found, in one line.
+        command: One command that fixes it, or shows what must be fixed; empty where nothing is wrong.
+        owner: Whether the stack's owner runs it.
+    """
+
+    check: str
+    verdict: Verdict
+    detail: str
+    command: str = ""
+    owner: bool = False
+
+
+class Checks(Protocol):
+    """Checks in a cloud, with the caller's own login."""
+
+    def login(self) -> tuple[Finding, str | None]:
+        """Check the login; also the account's id, where a login has one."""
+        ...
+
+    def pipeline(self, descriptor: Descriptor) -> Iterator[Finding]:
+        """Queues, images and whatever else a job needs of the cloud."""
+        ...
+
+    def image(self, check: str, queue: Queue, image: Image) -> Finding:
+        """Check that an image of a queue exists and fits the queue's machines, as far as the login sees."""
+        ...
+
+
+def login_fault(error: CallerError) -> Finding:
+    return Finding("login", "fault", str(error), error.command)
+
+
+def access_command(uri: str) -> str:
+    """The command that shows the stack's owner how a person gets the right to submit."""
+    cloud = clouds.of_uri(uri)
+    return (cloud or Cloud).access
