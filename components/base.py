@@ -29,10 +29,10 @@ def as_args(kind: type[_Args], args: _Args | Mapping[str, Any]) -> _Args:
         return args
     if not isinstance(args, Mapping):
         raise TypeError(f"expected {kind.__name__} or a mapping, not {type(args).__name__}")
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    unknown = sorted(set(args) - set(known))
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    unknown = sorted(set(args) - set(names))
     if unknown:
-        raise TypeError(f"{kind.__name__} has no {', '.join(unknown)}; it has {', '.join(known)}")
+        raise TypeError(f"{kind.__name__} has no {', '.join(unknown)}; it has {', '.join(names)}")
     return kind(**args)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pulumi
 
@@ -12,21 +12,6 @@ from components import machines
 from components.config import Queue, StackConfig
 from components.outputs import whole
 from tidemill.descriptor import SPEC_VERSION, Descriptor
-
-
-class BatchQueue(Protocol):
-    """What the descriptor has of a queue on AWS."""
-
-    arn: pulumi.Output[str]
-    job_definitions: dict[str, pulumi.Output[str]]
-
-
-class WorkerPool(Protocol):
-    """What the descriptor has of a queue on GCP."""
-
-    topic: pulumi.Output[str]
-    subscription: pulumi.Output[str]
-    dead_letters: pulumi.Output[str]
 
 
 def describe(
@@ -60,16 +45,15 @@ def describe(
 
 
 def _checked(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content as its model writes it. What older stacks do not have is left out where it has the default, so that
-    their descriptor stays the same."""
-    found = Descriptor.model_validate(content).model_dump(mode="json")
-    for queue in found["queues"].values():
+    """The content as its model writes it, without some keys that have their default."""
+    descriptor = Descriptor.model_validate(content).model_dump(mode="json")
+    for queue in descriptor["queues"].values():
         if queue["scratch"] == "disk":
             del queue["scratch"]
         for rung in queue["capacity"]:
             if rung["max_price_percent"] is None:
                 del rung["max_price_percent"]
-    return found
+    return descriptor
 
 
 def as_text(descriptor: pulumi.Output[dict[str, Any]]) -> pulumi.Output[str]:
@@ -77,23 +61,8 @@ def as_text(descriptor: pulumi.Output[dict[str, Any]]) -> pulumi.Output[str]:
     return descriptor.apply(lambda plain: json.dumps(plain, indent=2))
 
 
-def aws_queue(settings: Queue, queue: BatchQueue) -> dict[str, Any]:
-    """A queue on AWS in the descriptor."""
-    images = {
-        name: {"ref": reference, "job_definition": queue.job_definitions[name]}
-        for name, reference in settings.images.items()
-    }
-    batch = {"job_queue": queue.arn, "properties": "container"}
-    return {**_queue(settings, images, settings.types("aws")), "aws": batch}
-
-
-def gcp_queue(settings: Queue, pool: WorkerPool, image: pulumi.Input[str]) -> dict[str, Any]:
-    """A queue on GCP in the descriptor; ``image`` is the reference that its machines pull."""
-    names = {"topic": pool.topic, "subscription": pool.subscription, "dead_letters": pool.dead_letters}
-    return {**_queue(settings, {"default": {"ref": image}}, settings.types("gcp")), "gcp": names}
-
-
-def _queue(settings: Queue, images: Mapping[str, Any], types: Sequence[machines.MachineType]) -> dict[str, Any]:
+def queue_block(settings: Queue, images: Mapping[str, Any], types: Sequence[machines.MachineType]) -> dict[str, Any]:
+    """The part of a queue's description that every service has."""
     return {
         "item": settings.item.model_dump(),
         "images": images,

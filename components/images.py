@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import pulumi
 
 from components.config import StackConfig, repository_of, shared_repository_of
-
-_ECR = re.compile(
-    r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.(?P<suffix>amazonaws\.com(\.cn)?)/(?P<name>[^@:]+)"
-)
 
 
 def resolve(
     reference: str, registry_url: pulumi.Input[str], shared_url: pulumi.Input[str] | None = None
 ) -> pulumi.Input[str]:
-    """What a machine pulls: ``registry://name:tag`` becomes ``<registry url>/name:tag``, others stay.
+    """The reference that a machine pulls: ``registry://name:tag`` becomes ``<registry url>/name:tag``, others stay.
 
     Args:
         shared_url: the shared registry, for ``shared://`` images.
@@ -28,7 +22,7 @@ def resolve(
     return reference
 
 
-def _named(config: StackConfig) -> list[str]:
+def named_images(config: StackConfig) -> list[str]:
     """All images that machines of the stack pull."""
     images = [image for queue in config.queues.values() for image in queue.images.values()]
     return [*images, *config.worker_images.values()]
@@ -36,27 +30,11 @@ def _named(config: StackConfig) -> list[str]:
 
 def own_repositories(config: StackConfig) -> list[str]:
     """Repositories of the stack's registry: those declared, and those that images name."""
-    named = [repository_of(image) for image in _named(config)]
+    named = [repository_of(image) for image in named_images(config)]
     return sorted({*config.registry.repositories, *(name for name in named if name)})
 
 
 def shared_repositories(config: StackConfig) -> list[str]:
     """Repositories of the shared registry that images name."""
-    named = [shared_repository_of(image) for image in _named(config)]
+    named = [shared_repository_of(image) for image in named_images(config)]
     return sorted({name for name in named if name})
-
-
-def external_repositories(config: StackConfig) -> list[str]:
-    """ARNs of the images' ECR repositories outside the stack's registry."""
-    return sorted({arn for image in _named(config) if (arn := ecr_repository(image))})
-
-
-def ecr_repository(image: str) -> str | None:
-    """ARN of the ECR repository that a full reference names, None for another registry's."""
-    found = _ECR.match(image)
-    return _arn(found) if found else None
-
-
-def _arn(found: re.Match[str]) -> str:
-    partition = "aws-cn" if found["suffix"].endswith(".cn") else "aws-us-gov" if "-gov-" in found["region"] else "aws"
-    return f"arn:{partition}:ecr:{found['region']}:{found['account']}:repository/{found['name']}"

@@ -1,4 +1,4 @@
-"""What both clouds say of a machine image that does not fit."""
+"""The error of a machine image that does not fit, worded alike for both clouds."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ def whole(data: Any) -> pulumi.Output[Any]:
     `Output.from_input` makes several outputs of every dict, list and text, which took half of the time of a program
     with 50 queues; this function waits only for the actual outputs.
     """
-    found = list(_outputs(data))
-    return pulumi.Output.all(*found).apply(lambda known: _filled(data, iter(known)))
+    outputs = list(_outputs(data))
+    return pulumi.Output.all(*outputs).apply(lambda values: _filled(data, iter(values)))
 
 
 def json_of(data: Any) -> pulumi.Output[str]:
@@ -35,12 +35,12 @@ def _outputs(data: Any) -> Iterator[pulumi.Output[Any]]:
             yield from _outputs(value)
 
 
-def _filled(data: Any, known: Iterator[Any]) -> Any:
+def _filled(data: Any, values: Iterator[Any]) -> Any:
     """The data with each output replaced by its value, in the order of `_outputs`."""
     if isinstance(data, pulumi.Output):
-        return next(known)
+        return next(values)
     if isinstance(data, dict):
-        return {key: _filled(value, known) for key, value in data.items()}
+        return {key: _filled(value, values) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
-        return [_filled(value, known) for value in data]
+        return [_filled(value, values) for value in data]
     return data

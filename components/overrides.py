@@ -53,19 +53,19 @@ class Overrides:
         for key, properties in self._wanted.items():
             here = key_path(["overrides", key])
             kind, _, name = key.partition("/") if re.match(r"[A-Z]\w*/", key) else ("", "", key)
-            found = self._inputs.get(name, {})
-            if not found or (kind and kind not in found):
+            by_kind = self._inputs.get(name, {})
+            if not by_kind or (kind and kind not in by_kind):
                 raise _no_resource(here, key, self._names())
-            if not kind and len(found) > 1:
-                keys = ", ".join(f"{each}/{name}" for each in sorted(found))
+            if not kind and len(by_kind) > 1:
+                keys = ", ".join(f"{each}/{name}" for each in sorted(by_kind))
                 raise ConfigError(here, shown(key), keys, "Several resources have the name; put the type before it")
-            if wrong := unknown_input(properties, found[kind or next(iter(found))]):
-                path, known = wrong
-                guess = nearest(str(path[-1]), known)
+            if wrong := unknown_input(properties, by_kind[kind or next(iter(by_kind))]):
+                path, allowed = wrong
+                guess = nearest(str(path[-1]), allowed)
                 raise ConfigError(
                     key_path(["overrides", key, *path]),
                     shown(path[-1]),
-                    f"properties there: {', '.join(known)}",
+                    f"properties there: {', '.join(allowed)}",
                     f"Did you mean {guess}?" if guess else "Take the spelling of the preview",
                 )
 
@@ -82,7 +82,7 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             result.pop(key, None)
         elif isinstance(value, Mapping) and isinstance(before, pulumi.Output):
-            result[key] = before.apply(lambda known, value=value: _over(known, value))
+            result[key] = before.apply(lambda value_before, value=value: _over(value_before, value))
         else:
             result[key] = _over(before, value)
     return result

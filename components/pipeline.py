@@ -7,10 +7,10 @@ import pulumi
 
 from components import money
 from components.base import as_args, token
-from components.config import StackConfig, parse
-from components.config.notes import notes
+from components.config import parse
 from components.overrides import Overrides
 from components.protection import Protection, ProtectionArgs
+from components.rooms import cloud_room, service_room
 
 NO_WORKER = """\
 tidemill:worker_image is not set, so the images of the queues must contain `tidemill` and its Python themselves.
@@ -30,7 +30,7 @@ class PipelineArgs:
 
 
 class Parts(Protocol):
-    """What a pipeline needs of its parts on any cloud."""
+    """The parts of a pipeline, alike on every cloud."""
 
     descriptor: pulumi.Output[dict[str, Any]]
     descriptor_uri: pulumi.Output[str]
@@ -74,7 +74,7 @@ class Pipeline(pulumi.ComponentResource):
         config = parse(args.config)
         overrides = Overrides(config.overrides)
         super().__init__(token(Pipeline), name, None, overrides.options(opts))
-        for note in notes(config):
+        for note in service_room(config.cloud, "keys").notes(config):
             pulumi.log.warn(note, self)
         if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.note(config, region)):
             pulumi.log.info(cost, self)
@@ -82,7 +82,7 @@ class Pipeline(pulumi.ComponentResource):
             wanted = any(kind in queue.architectures(config.cloud) for queue in config.queues.values())
             if wanted and config.worker_of(kind) is None:
                 pulumi.log.warn(words, self)
-        parts = _parts(name, config, self)
+        parts: Parts = cloud_room(config.cloud, "pipeline").PARTS(name, config, self)
         self.descriptor, self.descriptor_uri = parts.descriptor, parts.descriptor_uri
         # Not the descriptor itself: `up` would print its hundred lines each time.
         self.exports = {"pipeline_uri": self.descriptor_uri, **parts.exports()}
@@ -91,14 +91,3 @@ class Pipeline(pulumi.ComponentResource):
         Protection(name, ProtectionArgs(purge=config.may_purge), last)
         overrides.check()
         self.register_outputs({"descriptor": self.descriptor, "descriptor_uri": self.descriptor_uri})
-
-
-def _parts(name: str, config: StackConfig, parent: pulumi.ComponentResource) -> Parts:
-    """The parts on a config's cloud. A stack imports only its own cloud's SDK: each takes seconds to load."""
-    if config.cloud == "gcp":
-        from components.gcp.pipeline import GcpParts  # noqa: PLC0415
-
-        return GcpParts(name, config, parent)
-    from components.aws.pipeline import AwsParts  # noqa: PLC0415
-
-    return AwsParts(name, config, parent)

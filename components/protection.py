@@ -14,7 +14,7 @@ class ProtectionArgs:
     """Arguments of `Protection`."""
 
     purge: bool = False
-    """Whether everything may be destroyed."""
+    """True if everything may be destroyed."""
 
 
 class Protection(pulumi.ComponentResource):

@@ -47,14 +47,14 @@ def _document(model: type[BaseModel], project: str) -> Iterator[str]:
 
 def _objects(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: str) -> dict[str, str]:
     """The objects below a schema and their paths, in reading order."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for key, value in schema.get("properties", {}).items():
         several = {"array": "[]", "object": ".*name*"}.get(value.get("type", ""), "")
         for name in _references(value):
-            if name not in found:
+            if name not in paths:
                 here = f"{path}{key}{several}"
-                found = {**found, name: here, **_objects(definitions[name], definitions, f"{here}."), **found}
-    return found
+                paths = {**paths, name: here, **_objects(definitions[name], definitions, f"{here}."), **paths}
+    return paths
 
 
 def _sentence(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:

@@ -8,49 +8,11 @@ from typing import Any
 
 from components import machines
 from components.config.checks.images import OTHER_IMAGE, STACKS_IMAGE
-from components.config.load import DIRECTIONS, GCP_PLACES, PROJECT
+from components.config.load import PROJECT
 from components.config.models import StackConfig
+from components.rooms import CLOUDS, cloud_room
 
 FILE = Path(__file__).parent.parent / "stacks" / "schema.json"
-
-_PLACES = {
-    "aws:region": {
-        "type": "string",
-        "pattern": rf"^[a-z]{{2,4}}(-[a-z]+)?-{DIRECTIONS}-\d$",
-        "description": "The AWS region.",
-    },
-    "gcp:project": {
-        "type": "string",
-        "pattern": f"^{GCP_PLACES['gcp:project'][0]}$",
-        "description": "The GCP project; normally one per team.",
-    },
-    "gcp:region": {
-        "type": "string",
-        "pattern": f"^{GCP_PLACES['gcp:region'][0]}$",
-        "description": "The GCP region.",
-    },
-}
-"""Required keys of the clouds' own providers."""
-
-_TAGS = {
-    "aws:assumeRoles": {
-        "type": ["array", "string"],
-        "description": "Roles to assume one after the other, as a list: [{roleArn: …}].",
-    },
-    "aws:defaultTags": {
-        "type": ["object", "string"],
-        "properties": {"tags": {"type": "object"}},
-        "additionalProperties": False,
-        "description": "Your own tags of every resource, under tags: {tags: {CostCenter: '4711'}}.",
-    },
-    "gcp:defaultLabels": {
-        "type": ["object", "string"],
-        "propertyNames": {"pattern": r"^[a-z][a-z0-9_-]{0,62}$"},
-        "description": "Your own labels of every resource; keys and values are lower-case.",
-    },
-}
-"""Keys of providers whose mistakes show late: a list that is none, resources without tags. As text they are JSON.
-Source: https://www.pulumi.com/registry/packages/aws/installation-configuration/"""
 
 
 def schema() -> dict[str, Any]:
@@ -65,11 +27,9 @@ def schema() -> dict[str, Any]:
         "properties": {
             "config": {
                 "type": "object",
-                "properties": {**_PLACES, **_TAGS, **keys},
+                "properties": {**_of_clouds("PLACES"), **_of_clouds("TAGS"), **keys},
                 "required": [f"{PROJECT}:{name}" for name in model["required"]],
-                "if": {"properties": {f"{PROJECT}:cloud": {"const": "gcp"}}, "required": [f"{PROJECT}:cloud"]},
-                "then": {"required": ["gcp:project", "gcp:region"]},
-                "else": {"required": ["aws:region"]},
+                **_place(*CLOUDS),
                 # Allow keys of providers, but no unknown keys of ours.
                 "patternProperties": {f"^(?!{PROJECT}:)": {}},
                 "additionalProperties": False,
@@ -79,10 +39,24 @@ def schema() -> dict[str, Any]:
     }
 
 
+def _of_clouds(name: str) -> dict[str, Any]:
+    """Keys of the clouds' own providers."""
+    return {key: value for cloud in CLOUDS for key, value in getattr(cloud_room(cloud, "keys"), name).items()}
+
+
+def _place(default: str, *others: str) -> dict[str, Any]:
+    """The keys that a stack's cloud requires; a stack that names no cloud is on the default one."""
+    found: dict[str, Any] = {"required": [*cloud_room(default, "keys").PLACES]}
+    for cloud in others:
+        chosen = {"properties": {f"{PROJECT}:cloud": {"const": cloud}}, "required": [f"{PROJECT}:cloud"]}
+        found = {"if": chosen, "then": {"required": [*cloud_room(cloud, "keys").PLACES]}, "else": found}
+    return found
+
+
 def _complete(definitions: dict[str, Any]) -> None:
     """Add patterns of names and references for editors, which the models leave to rules between keys."""
-    known = dict.fromkeys([*machines.families("aws"), *machines.families("gcp")])
-    definitions["Machines"]["properties"]["families"]["items"] = {"type": "string", "enum": [*known]}
+    families = dict.fromkeys(family for cloud in CLOUDS for family in machines.families(cloud))
+    definitions["Machines"]["properties"]["families"]["items"] = {"type": "string", "enum": [*families]}
     images = definitions["Queue"]["properties"]["images"]
     (names,) = images["patternProperties"]
     reference = f"^(?:{STACKS_IMAGE.pattern}|{OTHER_IMAGE.pattern})$"

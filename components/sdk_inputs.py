@@ -25,7 +25,7 @@ def inputs_of(sdk_class: type) -> Inputs:
     parameters = inspect.signature(made).parameters.values() if made else []
     module = sys.modules[sdk_class.__module__]
     return {
-        _name(each.name): getattr(module, found[1], None) if (found := _NESTED.search(repr(each.annotation))) else None
+        _name(each.name): getattr(module, match[1], None) if (match := _NESTED.search(repr(each.annotation))) else None
         for each in parameters
         if each.name not in _NOT_INPUTS and each.kind is not each.VAR_KEYWORD
     }
@@ -38,8 +38,8 @@ def unknown_input(properties: Mapping[str, Any], inputs: Inputs) -> tuple[list[s
             return [name], sorted(inputs)
         nested = inputs.get(name)
         for where, each in _mappings(value) if nested else ():
-            if found := unknown_input(each, inputs_of(nested)):
-                return [name, *where, *found[0]], found[1]
+            if unknown := unknown_input(each, inputs_of(nested)):
+                return [name, *where, *unknown[0]], unknown[1]
     return None
 
 
@@ -53,4 +53,4 @@ def _mappings(value: Any) -> list[tuple[list[int], Mapping[str, Any]]]:
 
 def _name(python_name: str) -> str:
     """``userData`` of ``user_data``."""
-    return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), python_name)
+    return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), python_name)

@@ -55,7 +55,7 @@ def shared_output(
     if stack is None:
         return None
     try:
-        found = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value
+        outputs = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value
     except Exception as error:
         reason = " ".join(str(error).rpartition("returned an error: ")[2].split())
         raise refused(
@@ -64,7 +64,7 @@ def shared_output(
             f"a stack of the backend that you are logged in to ({reason})",
             "`pulumi stack ls --all` lists them; the shared stack comes before its teams'",
         ) from None
-    content = _checked(what, stack, (found or {}).get("outputs", {}).get(OUTPUT), kind)
+    content = _checked(what, stack, (outputs or {}).get("outputs", {}).get(OUTPUT), kind)
     pulumi.StackReference(f"{name}-shared-{what}", stack_name=stack, opts=pulumi.ResourceOptions(parent=parent))
     return content
 
@@ -80,18 +80,18 @@ def check_region(stack: str | None, content: SharedOutput | None, region: str | 
         )
 
 
-def _checked(what: str, stack: str, found: Any, kind: type[_Content]) -> _Content:
-    if found is None:
+def _checked(what: str, stack: str, content: Any, kind: type[_Content]) -> _Content:
+    if content is None:
         raise refused(
             what, stack, f"a stack that has the output `{OUTPUT}`", "Name a stack of shared/, after its `pulumi up`"
         )
     cloud = kind.model_fields["cloud"].default
-    if isinstance(found, dict) and found.get("cloud", cloud) != cloud:
+    if isinstance(content, dict) and content.get("cloud", cloud) != cloud:
         raise refused(
-            what, stack, f"a stack on {cloud}, this one is on {found['cloud']}", "Name the shared stack there"
+            what, stack, f"a stack on {cloud}, this one is on {content['cloud']}", "Name the shared stack there"
         )
     try:
-        return kind.model_validate(found)
+        return kind.model_validate(content)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise refused(

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from components.config import ConfigError
 from components.config.errors import key_path, nearest, shown
 
-_ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d(?P<aws>[a-z])|[a-z]+-[a-z]+\d+-(?P<gcp>[a-z])")
+_ZONE = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-\d([a-z])|[a-z]+-[a-z]+\d+-([a-z])")
 """`us-west-2a`, `us-central1-a`; neither local zones (`us-west-2-lax-1a`) nor AI zones have a letter of their own."""
 
 
-def chosen(queue: str, wanted: Sequence[str], known: Sequence[str], allowed: str) -> list[str]:
+def chosen(queue: str, wanted: Sequence[str], zones: Sequence[str], allowed: str) -> list[str]:
     """The zones that a queue names by letter or in full, in the order of ``known``, each once.
 
     Args:
@@ -23,11 +23,11 @@ def chosen(queue: str, wanted: Sequence[str], known: Sequence[str], allowed: str
         ConfigError: none of ``known`` has that name.
     """
     here = ("queues", queue, "machines", "zones")
-    kept = {zone_of((*here, index), name, known, allowed) for index, name in enumerate(wanted)}
-    return [zone for zone in dict.fromkeys(known) if zone in kept]
+    kept = {zone_of((*here, index), name, zones, allowed) for index, name in enumerate(wanted)}
+    return [zone for zone in dict.fromkeys(zones) if zone in kept]
 
 
-def zone_of(at: Sequence[str | int], name: str, known: Sequence[str], allowed: str) -> str:
+def zone_of(at: Sequence[str | int], name: str, zones: Sequence[str], allowed: str) -> str:
     """The zone that a key names by letter or in full.
 
     Args:
@@ -38,17 +38,17 @@ def zone_of(at: Sequence[str | int], name: str, known: Sequence[str], allowed: s
     Raises:
         ConfigError: none of ``known`` has that name.
     """
-    named = {zone: zone for zone in known} | {letter: zone for zone in known if (letter := _letter(zone))}
+    named = {zone: zone for zone in zones} | {letter: zone for zone in zones if (letter := _letter(zone))}
     if name not in named:
         raise ConfigError(
             key_path(at),
             shown(name),
-            f"{allowed}: {', '.join(dict.fromkeys(known)) or 'there are none'}",
-            f"Did you mean {guess}?" if (guess := nearest(name, known)) else "Name one of them, or all",
+            f"{allowed}: {', '.join(dict.fromkeys(zones)) or 'there are none'}",
+            f"Did you mean {guess}?" if (guess := nearest(name, zones)) else "Name one of them, or all",
         )
     return named[name]
 
 
 def _letter(zone: str) -> str | None:
-    found = _ZONE.fullmatch(zone)
-    return found["aws"] or found["gcp"] if found else None
+    match = _ZONE.fullmatch(zone)
+    return match[1] or match[2] if match else None

@@ -67,18 +67,18 @@ def _property(
     kind = _not_null(schema)
     named = kind["$ref"].removeprefix(_DEFS) if "$ref" in kind else None
     described = schema.get("description") or (models[named].get("description") if named else None)
-    found = PropertyDefinition(optional=optional, plain=True, description=_sentence(described, schema, kind))
+    definition = PropertyDefinition(optional=optional, plain=True, description=_sentence(described, schema, kind))
     if named:
-        found.ref = reference(named, package)
+        definition.ref = reference(named, package)
     elif "type" not in kind:
-        found.ref = "pulumi.json#/Any"  # one of several types: its sentence says which
+        definition.ref = "pulumi.json#/Any"  # one of several types: its sentence says which
     else:
-        found.type = PropertyType(kind["type"])
-    if found.type is PropertyType.ARRAY:
-        found.items = _property(kind.get("items", {}), models, package)
-    if found.type is PropertyType.OBJECT:
-        found.additional_properties = _property(_values(kind), models, package)
-    return found
+        definition.type = PropertyType(kind["type"])
+    if definition.type is PropertyType.ARRAY:
+        definition.items = _property(kind.get("items", {}), models, package)
+    if definition.type is PropertyType.OBJECT:
+        definition.additional_properties = _property(_values(kind), models, package)
+    return definition
 
 
 def _values(kind: Schema) -> Schema:

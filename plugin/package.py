@@ -29,7 +29,7 @@ VERSION: str = _PROJECT["version"]
 
 COMPONENTS = {
     "Pipeline": "components.pipeline",
-    "AwsBatchQueue": "components.aws.batch_queue",
+    "AwsBatchQueue": "components.services.batch.batch_queue",
     "AwsBootstrap": "components.aws.bootstrap",
     "AwsBudget": "components.aws.budget",
     "AwsCi": "components.aws.ci",
@@ -47,11 +47,11 @@ COMPONENTS = {
     "GcpLogs": "components.gcp.logs",
     "GcpMonitoring": "components.gcp.monitoring",
     "GcpNetwork": "components.gcp.network",
-    "GcpReconciler": "components.gcp.reconciler",
+    "GcpReconciler": "components.services.pubsub.reconciler",
     "GcpRegistry": "components.gcp.registry",
     "GcpShared": "components.gcp.shared",
     "GcpStore": "components.gcp.store",
-    "GcpWorkerPool": "components.gcp.worker_pool",
+    "GcpWorkerPool": "components.services.pubsub.worker_pool",
 }
 """The package's components and their modules. The identities are left out: their roles have no permissions until a
 program calls the grant methods of other components, and other languages cannot call methods."""

@@ -32,12 +32,12 @@ Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html""
 
 
 @dataclass(frozen=True)
-class Told:
-    """Who is told, and about which pipeline.
+class Alarms:
+    """The alarms of a pipeline's queues, and the topic that they notify.
 
     Attributes:
         topic: ARN of the SNS topic.
-        namespace: Of the pipeline's metrics.
+        namespace: Namespace of the pipeline's metrics.
     """
 
     topic: pulumi.Input[str]
@@ -169,17 +169,17 @@ class Told:
         return _query(id=key, metric=metric, return_data=True if shown else None)
 
     def _alarm(
-        self, name: str, said: str, queries: Sequence[_query], threshold: int, looks: int = 1
+        self, name: str, text: str, queries: Sequence[_query], threshold: int, looks: int = 1
     ) -> pulumi.Output[str]:
         return aws.cloudwatch.MetricAlarm(
             name,
-            alarm_description=said,
+            alarm_description=text,
             comparison_operator="GreaterThanThreshold",
             threshold=threshold,
             evaluation_periods=looks,
             datapoints_to_alarm=looks,
             metric_queries=list(queries),
-            # A queue without work has no data; that is no trouble.
+            # A queue without work has no data, which is fine.
             treat_missing_data="notBreaching",
             alarm_actions=[self.topic],
             tags=self.tags,

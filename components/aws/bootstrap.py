@@ -1,4 +1,4 @@
-"""What an AWS account needs once, before the first team's stack."""
+"""Resources that an AWS account needs once, before the first team's stack."""
 
 from dataclasses import dataclass, field
 

@@ -14,7 +14,7 @@ from components.aws.ci_policies import (
     preview_statements,
     wall_statements,
 )
-from components.aws.ci_tagged import file_statements, template_statements
+from components.aws.ci_tag_policies import file_statements, template_statements
 from components.aws.policy import Statement, document
 from components.base import as_args, token
 from components.ci import ISSUER, AwsCiModel

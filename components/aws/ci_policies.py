@@ -131,8 +131,8 @@ _EC2_KINDS = (
     "elastic-ip", "internet-gateway", "natgateway", "network-interface", "placement-group", "route-table",
     "security-group", "security-group-rule", "subnet", "vpc", "vpc-endpoint",
 )  # fmt: skip
-"""No instances, images, snapshots or volumes. Their names are ids, so this covers the whole account; `ci_tagged.py` has
-launch templates."""
+"""No instances, images, snapshots or volumes. Their names are ids, so this covers the whole account;
+`ci_tag_policies.py` has launch templates."""
 
 _STATE = [
     "stacks/*-{environment}.json*",
@@ -294,7 +294,7 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
     secrets = ["secretsmanager:*:{account}:secret:*", "ssm:*:{account}:parameter/*"]
     return [
         *(allow(_actions(service, words), home.arns(named[service], environment)) for service, words in _WORK.items()),
-        # Clients up to 0.1a2 tag no job with its environment.
+        # A job that SubmitJob is creating has no tags yet.
         allow(_actions("batch", _JOBS), home.arns(["batch:*:{account}:job/*"]), {"StringEqualsIfExists": tagged}),
         allow(_actions("ecr", _PULL), home.arns(["ecr:*:*:repository/*"])),
         allow(_actions("kms", _KEY_USE), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": tagged}),

@@ -50,8 +50,8 @@ def body(
     for queue, names in clusters.items():
         rows.append(_queue(queue, region, namespace, names))
     query = f"SOURCE '{log_group}' | {_FAILED}"
-    said = {"title": "What failed", "region": region, "query": query, "view": "table"}
-    rows.append([_widget("log", said, _WIDTH, _HEIGHT)])
+    log = {"title": "What failed", "region": region, "query": query, "view": "table"}
+    rows.append([_widget("log", log, _WIDTH, _HEIGHT)])
     return {"widgets": _placed(rows)}
 
 

@@ -35,7 +35,7 @@ class AwsFileSystemArgs:
     """Its keys as under `tidemill:file_systems.<name>` in a stack file; all have defaults."""
     # Or a `FileSystem`, which is not checked again.
     writable: bool = True
-    """Whether jobs may write."""
+    """True if jobs may write."""
     purge: bool = False
     """Lift the protection."""
     tags: dict[str, str] | None = None
@@ -73,7 +73,7 @@ class AwsFileSystem(pulumi.ComponentResource):
     arn: pulumi.Output[str]
     """The file system's ARN."""
     source: pulumi.Output[str]
-    """What a queue mounts, ``<file system>/<access point>``; known once there are mount targets."""
+    """The source of a queue's mount, ``<file system>/<access point>``; known once there are mount targets."""
 
     def __init__(self, name: str, args: AwsFileSystemArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsFileSystemArgs, args)

@@ -134,7 +134,7 @@ class AwsIdentity(pulumi.ComponentResource):
     ) -> None:
         """Create the submitter policy and, if it has principals, the submitter role.
 
-        With a boundary the role holds the permissions itself, and there is no policy: whoever may write a policy may
+        With a boundary the role holds the permissions itself, and there is no policy: anyone who may write a policy may
         change what those have who attach it to roles of their own, which no boundary bounds (ADR 93).
 
         Args:
@@ -247,11 +247,11 @@ def _objects(account: Account, uri: str) -> pulumi.Output[str]:
 
 
 def _prefixes(uris: Sequence[str]) -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_bucket: dict[str, list[str]] = {}
     for uri in uris:
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-        found.setdefault(bucket, []).append(f"{prefix}*")
-    return {bucket: sorted(set(prefixes)) for bucket, prefixes in found.items()}
+        by_bucket.setdefault(bucket, []).append(f"{prefix}*")
+    return {bucket: sorted(set(prefixes)) for bucket, prefixes in by_bucket.items()}
 
 
 def secret_statements(arns: Sequence[str]) -> list[Statement]:

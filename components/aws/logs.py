@@ -7,12 +7,12 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.account import account_of
+from components.aws.checks import check_logs
 from components.aws.key import key_arn
 from components.aws.metrics import NAMESPACE, metric_filters
 from components.aws.policy import Statement, allow, grant, trust
 from components.base import as_args, token
 from components.config import Logs, part
-from components.config.checks.aws import check_logs
 from tidemill import layout
 
 INDEXED = ["job", "item", "chunk", "event", "status", "level"]

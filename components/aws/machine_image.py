@@ -27,7 +27,7 @@ def check_image(queue: str, settings: Queue, types: Sequence[MachineType], paren
     """
     wanted = [aws.ec2.GetAmiFilterArgs(name="image-id", values=[settings.machines.image or ""])]
     try:
-        found = aws.ec2.get_ami(filters=wanted, opts=pulumi.InvokeOptions(parent=parent))
+        existing = aws.ec2.get_ami(filters=wanted, opts=pulumi.InvokeOptions(parent=parent))
     except Exception as error:
         if not any(words in str(error).lower() for words in _NOT_FOUND):
             pulumi.log.warn(f"Could not check the machine image of queue {queue}: {error}", parent)
@@ -38,21 +38,21 @@ def check_image(queue: str, settings: Queue, types: Sequence[MachineType], paren
     architecture, gib = types[0].architecture, settings.disk_gib
     sizes = [
         int(each.ebs.get("volume_size") or 0)
-        for each in found.block_device_mappings
-        if each.device_name == found.root_device_name
+        for each in existing.block_device_mappings
+        if each.device_name == existing.root_device_name
     ]
     for fits, allowed, fix in (
-        (found.state == "available", f"an image that is available, this one is {found.state}", "Wait for it"),
-        (found.platform != "windows", "a Linux image", "Build it from Batch's Amazon Linux 2023"),
+        (existing.state == "available", f"an image that is available, this one is {existing.state}", "Wait for it"),
+        (existing.platform != "windows", "a Linux image", "Build it from Batch's Amazon Linux 2023"),
         (
-            found.architecture == architecture,
-            f"an image for {architecture}, like the queue's machines; this one is for {found.architecture}",
+            existing.architecture == architecture,
+            f"an image for {architecture}, like the queue's machines; this one is for {existing.architecture}",
             "Build it for the queue's architecture",
         ),
         (
-            found.root_device_name == ROOT_DEVICE,
+            existing.root_device_name == ROOT_DEVICE,
             f"an image with the root device {ROOT_DEVICE}, which gets the queue's disk; this one has "
-            + (found.root_device_name or "none"),
+            + (existing.root_device_name or "none"),
             "Build it from Amazon Linux 2023",
         ),
         (

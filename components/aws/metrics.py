@@ -12,8 +12,8 @@ NAMESPACE = "Tidemill"
 
 
 @dataclass(frozen=True)
-class Counted:
-    """A metric: the events that count, and what each counts for."""
+class EventMetric:
+    """A metric: the pattern of its events, and the value of each."""
 
     name: str
     pattern: str
@@ -21,10 +21,10 @@ class Counted:
 
 
 COUNTED = {
-    "items": Counted("Items", '{ $.event = "chunk" }', "$.items"),
-    "failed-items": Counted("FailedItems", '{ $.event = "chunk" }', "$.failed"),
-    "reclaims": Counted("Reclaims", '{ $.event = "reclaim" }', "1"),
-    "worker-errors": Counted("WorkerErrors", '{ $.event = "worker_error" }', "1"),
+    "items": EventMetric("Items", '{ $.event = "chunk" }', "$.items"),
+    "failed-items": EventMetric("FailedItems", '{ $.event = "chunk" }', "$.failed"),
+    "reclaims": EventMetric("Reclaims", '{ $.event = "reclaim" }', "1"),
+    "worker-errors": EventMetric("WorkerErrors", '{ $.event = "worker_error" }', "1"),
 }
 """By the suffix of the filter's name. Chunks count when their record stands, each once, so that failed items are a
 share of the items of the same minutes."""

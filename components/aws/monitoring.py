@@ -10,13 +10,13 @@ import pulumi_aws as aws
 
 from components.aws import dashboard
 from components.aws.account import account_of
-from components.aws.alarms import Told
+from components.aws.alarms import Alarms
+from components.aws.checks import check_monitoring
 from components.aws.metrics import NAMESPACE
 from components.aws.policy import Statement, document
 from components.aws.queries import QUERIES
 from components.base import as_args, token
 from components.config import Monitoring, part
-from components.config.checks.aws import check_monitoring
 from components.outputs import json_of
 
 _KEYS = ("dashboard", "queries", "notify", "topic", "failed_percent", "stalled_minutes")
@@ -139,20 +139,20 @@ class AwsMonitoring(pulumi.ComponentResource):
 
     def _alarms(self, topic: pulumi.Input[str]) -> list[pulumi.Output[str]]:
         settings, args = self._settings, self._args
-        told = Told(topic, args.metric_namespace, args.tags, self._child)
-        alarms = []
+        alarms = Alarms(topic, args.metric_namespace, args.tags, self._child)
+        arns = []
         for queue in args.queues:
             name = f"{self._name}-{queue}"
-            alarms += [told.failed(f"{name}-failed", queue, settings.failed_percent)]
-            alarms += [told.errors(f"{name}-errors", queue)]
+            arns += [alarms.failed(f"{name}-failed", queue, settings.failed_percent)]
+            arns += [alarms.errors(f"{name}-errors", queue)]
             if settings.stalled_minutes:
-                alarms += [
-                    told.stalled(f"{name}-stalled", queue, args.clusters.get(queue, []), settings.stalled_minutes)
+                arns += [
+                    alarms.stalled(f"{name}-stalled", queue, args.clusters.get(queue, []), settings.stalled_minutes)
                 ]
         queues = list(args.queues.values())
-        told.blocked(f"{self._name}-stuck", queues)
-        told.ended(f"{self._name}-ended", queues)
-        return alarms
+        alarms.blocked(f"{self._name}-stuck", queues)
+        alarms.ended(f"{self._name}-ended", queues)
+        return arns
 
     def _queries(self) -> None:
         for title, query in QUERIES.items():
@@ -176,7 +176,7 @@ class AwsMonitoring(pulumi.ComponentResource):
                     log_group=args.log_group,
                     clusters={queue: args.clusters.get(queue, []) for queue in args.queues},
                     alarms=list(alarms),
-                ).apply(lambda known: dashboard.body(args.pipeline, namespace=args.metric_namespace, **known))
+                ).apply(lambda values: dashboard.body(args.pipeline, namespace=args.metric_namespace, **values))
             ),
             opts=self._child,
         )

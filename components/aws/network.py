@@ -117,12 +117,12 @@ class AwsNetwork(pulumi.ComponentResource):
 
     def _zones(self) -> dict[str, str]:
         """The region's first zones by letter. Each keeps its address block, independent of other zones."""
-        found = aws.get_availability_zones(
+        answer = aws.get_availability_zones(
             state="available",
             filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
             opts=pulumi.InvokeOptions(parent=self),
         )
-        names = sorted(found.names)
+        names = sorted(answer.names)
         if len(names) < self._args.zones:
             raise ConfigError(
                 "tidemill:network.create.zones",

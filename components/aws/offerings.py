@@ -80,6 +80,6 @@ def _sold(
             name="instance-type", values=list(names[start : start + _FILTER_VALUES])
         )
         opts = pulumi.InvokeOptions(provider=provider)
-        found = aws.ec2.get_instance_type_offerings(filters=[wanted, *where], location_type=kind, opts=opts)
-        sold |= set(found.instance_types)
+        answer = aws.ec2.get_instance_type_offerings(filters=[wanted, *where], location_type=kind, opts=opts)
+        sold |= set(answer.instance_types)
     return sold

@@ -8,7 +8,6 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.account import account_of
-from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
 from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.file_system import AwsFileSystem, AwsFileSystemArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs, publish_statements
@@ -17,7 +16,7 @@ from components.aws.metrics import NAMESPACE
 from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
 from components.aws.network import AwsNetwork, AwsNetworkArgs
 from components.aws.policy import Statement
-from components.aws.registry import AwsRegistry, AwsRegistryArgs, look_statements
+from components.aws.registry import AwsRegistry, AwsRegistryArgs, ecr_repository, external_repositories, look_statements
 from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
 from components.aws.submitter import advise_statements, jobs_statements, submit_statement
@@ -25,8 +24,10 @@ from components.aws.subnets import zones_of
 from components.base import team_tags
 from components.config import Queue, StackConfig, repository_of, shared_repository_of
 from components.config.checks.policies import looks_apart, submitter_policies
-from components.describe import as_text, aws_queue, describe
-from components.images import ecr_repository, external_repositories, own_repositories, resolve, shared_repositories
+from components.describe import as_text, describe
+from components.images import own_repositories, resolve, shared_repositories
+from components.services.batch.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
+from components.services.batch.describe import described
 from components.shared import check_region, shared_output
 
 
@@ -62,7 +63,7 @@ class AwsParts:
             account=self._account.number,
             store_uri=self._store.uri,
             log_group=self._logs.group,
-            queues={key: aws_queue(config.queues[key], queue) for key, queue in self._queues.items()},
+            queues={key: described(config.queues[key], queue) for key, queue in self._queues.items()},
         )
         self.descriptor_uri = self._store.publish(as_text(self.descriptor))
         parts = [self._store, self._logs, self._network, self._registry, self._identity]
@@ -284,3 +285,6 @@ class AwsParts:
         if identity.submitter_role_arn is not None:
             exports["submitter_role_arn"] = identity.submitter_role_arn
         return exports
+
+
+PARTS = AwsParts

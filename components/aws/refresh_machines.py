@@ -13,15 +13,16 @@ from typing import Any
 
 import boto3
 
-from components.machines import TABLES, MachineType, write
+from components.machines import MachineType, write
+from tidemill.machines.catalog import DATA
 
 _GB, _GIB = 10**9, 2**30
 
 
 def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
     """The types of ``InstanceTypes`` entries of DescribeInstanceTypes, by family and size."""
-    found = [_type(entry) for entry in described if not entry.get("BareMetal")]
-    return sorted(found, key=lambda machine: (machine.family, machine.cpus, machine.memory_mib, machine.type))
+    types = [_type(entry) for entry in described if not entry.get("BareMetal")]
+    return sorted(types, key=lambda machine: (machine.family, machine.cpus, machine.memory_mib, machine.type))
 
 
 def _type(entry: Mapping[str, Any]) -> MachineType:
@@ -68,8 +69,8 @@ def main() -> None:
     described = [
         entry for page in client.get_paginator("describe_instance_types").paginate() for entry in page["InstanceTypes"]
     ]
-    count = write(rows(described), f"EC2 DescribeInstanceTypes, {client.meta.region_name}", TABLES["aws"])
-    print(f"{TABLES['aws']}: {count} types. Review the diff: types that leave the table leave the fleets.")
+    count = write(rows(described), f"EC2 DescribeInstanceTypes, {client.meta.region_name}", DATA / "aws.json")
+    print(f"{DATA / 'aws.json'}: {count} types. Review the diff: types that leave the table leave the fleets.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The team's image repositories."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,10 +11,14 @@ import pulumi_aws as aws
 from components.aws.account import account_of
 from components.aws.policy import Statement, allow, grant
 from components.base import as_args, child_name, token
-from components.config import Registry, part
+from components.config import Registry, StackConfig, part
+from components.images import named_images
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
 _PUSH = ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"]
+_ECR = re.compile(
+    r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.(?P<suffix>amazonaws\.com(\.cn)?)/(?P<name>[^@:]+)"
+)
 
 
 @dataclass
@@ -73,7 +78,7 @@ class AwsRegistry(pulumi.ComponentResource):
         self.arns = {repository: each.arn for repository, each in made.items()}
         self.urls = {repository: pulumi.Output.concat(host, "/", each.name) for repository, each in made.items()}
         imported = args.imported or {}
-        # Policies have a size: what the stack makes has one pattern, which holds nobody else's repositories.
+        # Policies have a size: what the stack makes has one pattern, which covers no other stack's repositories.
         own = [account.arn("ecr", f"repository/{args.namespace}/*")] if made.keys() - imported.keys() else []
         self._named = [*own, *(each.arn for repository, each in made.items() if repository in imported)]
         self.register_outputs({"url": self.url})
@@ -149,3 +154,19 @@ def _lifecycle(keep_images: int, expire_untagged_after_days: int) -> str:
         "action": {"type": "expire"},
     }
     return json.dumps({"rules": [untagged, oldest]})
+
+
+def external_repositories(config: StackConfig) -> list[str]:
+    """ARNs of the images' ECR repositories outside the stack's registry."""
+    return sorted({arn for image in named_images(config) if (arn := ecr_repository(image))})
+
+
+def ecr_repository(image: str) -> str | None:
+    """ARN of the ECR repository that a full reference names, None for another registry's."""
+    match = _ECR.match(image)
+    return _arn(match) if match else None
+
+
+def _arn(match: re.Match[str]) -> str:
+    partition = "aws-cn" if match["suffix"].endswith(".cn") else "aws-us-gov" if "-gov-" in match["region"] else "aws"
+    return f"arn:{partition}:ecr:{match['region']}:{match['account']}:repository/{match['name']}"

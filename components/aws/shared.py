@@ -125,11 +125,11 @@ def repository_arns(stack: str | None, content: AwsSharedOutput | None, names: l
         return []
     for name in names:
         if name not in content.repositories:
-            known = ", ".join(sorted(content.repositories)) or "none"
+            existing = ", ".join(sorted(content.repositories)) or "none"
             raise refused(
                 "registry",
                 stack,
-                f"a stack with the repository {name!r}, this one has {known}",
+                f"a stack with the repository {name!r}, this one has {existing}",
                 "Correct the shared:// image, or add the repository to tidemill-shared:registry",
             )
     return [content.repositories[name] for name in names]

@@ -7,10 +7,10 @@ import pulumi_aws as aws
 
 from components.aws import key
 from components.aws.account import account_of
+from components.aws.checks import check_store
 from components.aws.policy import Statement, allow, document, grant
 from components.base import as_args, child_name, token
 from components.config import Store, part
-from components.config.checks.aws import check_store
 from tidemill import layout
 
 _PUT = ["s3:AbortMultipartUpload", "s3:PutObject"]

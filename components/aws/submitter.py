@@ -21,7 +21,7 @@ _WATCH = [
 
 
 _ADVISE = ["ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSpotPriceHistory"]
-"""What AWS sells where and at which price: the same for every account, but for the names of zones."""
+"""Calls that read AWS's offerings and prices: the same for every account, but for the names of zones."""
 
 
 def _tagged(team: str) -> dict[str, str]:

@@ -18,16 +18,16 @@ def zones_of(subnet_ids: Sequence[str], parent: pulumi.Resource) -> list[str]:
         ConfigError: one cannot be read.
     """
     opts = pulumi.InvokeOptions(parent=parent)
-    found = []
+    zones = []
     for subnet in subnet_ids:
         try:
-            found.append(aws.ec2.get_subnet(id=subnet, opts=opts).availability_zone)
+            zones.append(aws.ec2.get_subnet(id=subnet, opts=opts).availability_zone)
         except Exception as error:
             reason = " ".join(str(error).split())
             raise ConfigError(
                 "tidemill:network", shown(subnet), "subnets that can be read", f"The cloud says: {reason}"
             ) from None
-    return found
+    return zones
 
 
 def subnets_in(

@@ -3,7 +3,7 @@
 from components.config.checks import repository_of, shared_repository_of
 from components.config.errors import ConfigError
 from components.config.file_system_models import FileSystem
-from components.config.load import from_file, from_pulumi, gcp_queue, parse, part
+from components.config.load import from_file, from_pulumi, parse, part
 from components.config.models import Budget, Logs, Registry, StackConfig, Store
 from components.config.monitoring_models import Monitoring
 from components.config.mount_models import Mount
@@ -25,7 +25,6 @@ __all__ = [
     "Store",
     "from_file",
     "from_pulumi",
-    "gcp_queue",
     "parse",
     "part",
     "repository_of",

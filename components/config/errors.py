@@ -110,8 +110,8 @@ def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[s
 
 def _unknown_key(path: Sequence[str | int], model: type[BaseModel], at: Sequence[str | int]) -> ConfigError:
     parent = _model_at(model, path[:-1])
-    known = list(parent.model_fields) if parent else []
-    return unknown(key_path([*at, *path]), str(path[-1]), known)
+    names = list(parent.model_fields) if parent else []
+    return unknown(key_path([*at, *path]), str(path[-1]), names)
 
 
 def _allowed(problem: Any) -> str:
@@ -170,5 +170,5 @@ def _field(model: type[BaseModel], path: Sequence[str | int]) -> FieldInfo | Non
 
 
 def _model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel] | None:
-    found = _models_of(_walk(model, path)[0]) if path else [model]
-    return found[0] if found else None
+    models = _models_of(_walk(model, path)[0]) if path else [model]
+    return models[0] if models else None

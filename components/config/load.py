@@ -16,25 +16,11 @@ from pydantic import BaseModel, ValidationError
 from components.config.checks import check
 from components.config.checks.place import check_place
 from components.config.checks.settings import check_settings
-from components.config.defaults import fill, fill_gcp_queue
 from components.config.errors import ConfigError, from_pydantic, missing
 from components.config.models import StackConfig
-from components.config.queue_models import Queue
+from components.rooms import CLOUDS, DEFAULT, cloud_room, service_room
 
 PROJECT = "tidemill"
-_GCP_PLACE = {
-    "gcp:project": ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
-    "gcp:region": ("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"),
-}
-"""Keys of Pulumi's provider, and the environment variables that it accepts instead.
-Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
-DIRECTIONS = "(central|(north|south)?(east|west)|north|south)"
-"""Every region of both clouds has one in its name, so that a misspelt one is told before a cloud is asked."""
-GCP_PLACES = {
-    "gcp:project": (r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", "the id of a project, not its name or number"),
-    "gcp:region": (rf"[a-z]+-{DIRECTIONS}\d+", "a region, like us-central1, and no zone"),
-}
-"""Their formats. Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image", "worker_image_arm64")
 
 
@@ -67,18 +53,18 @@ def parse(values: StackConfig | Mapping[str, Any]) -> StackConfig:
     """
     if isinstance(values, StackConfig):
         return values
-    config = part(StackConfig, fill(values))
+    config = part(StackConfig, _filled(values))
     check(config)
     return config
 
 
-def gcp_queue(values: Queue | Mapping[str, Any], name: str) -> Queue:
-    """A queue of a stack on GCP, with the defaults that it has there, for a component that is used alone.
-
-    Raises:
-        ConfigError: the first thing that is wrong, as one line.
-    """
-    return part(Queue, fill_gcp_queue(values), "queues", name)
+def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A stack's keys with the defaults that its queues have on its cloud. The models refuse wrong types later."""
+    cloud, queues = values.get("cloud", DEFAULT), values.get("queues")
+    if cloud not in CLOUDS or not isinstance(queues, Mapping):
+        return dict(values)
+    filled = service_room(cloud, "keys").filled
+    return {**values, "queues": {name: filled(queue) for name, queue in queues.items()}}
 
 
 def from_pulumi() -> StackConfig:
@@ -89,9 +75,8 @@ def from_pulumi() -> StackConfig:
     """
     config = parse(program_values(PROJECT, StackConfig, _TEXTS))
     given = _given()
-    if config.cloud == "gcp":
-        _place(given)
-    check_place(config, given.get(f"{config.cloud}:region"), given.get("gcp:project"))
+    _place(config.cloud, given)
+    check_place(config, given.get(f"{config.cloud}:region"), given.get(f"{config.cloud}:project"))
     return config
 
 
@@ -125,14 +110,12 @@ def program_values(project: str, model: type[BaseModel], texts: Sequence[str]) -
     return values
 
 
-def _place(given: Mapping[str, str]) -> None:
-    """Without project and region the provider would fail at the first resource, with an error about credentials."""
-    for key, variables in _GCP_PLACE.items():
+def _place(cloud: str, given: Mapping[str, str]) -> None:
+    for key, (form, allowed, variables) in cloud_room(cloud, "keys").CHECKED.items():
         hint = f"`pulumi config set {key} ...`, or set {variables[0]}"
         value = next(filter(None, [given.get(key), *(os.environ.get(name) for name in variables)]), None)
         if value is None:
             raise missing(key, hint)
-        form, allowed = GCP_PLACES[key]
         if not re.fullmatch(form, value):
             raise ConfigError(key, json.dumps(value), allowed, hint)
 
@@ -187,14 +170,15 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:
-    """What YAML does not understand, with its line: of what never ends, the line in which it begins."""
+    """The problem that the YAML parser reports, with its line. A construct that never ends is named with the line in
+    which it begins."""
     mark, begun = error.problem_mark or error.context_mark, error.context_mark
-    said = error.problem or error.context or ""
+    problem = error.problem or error.context or ""
     if mark and begun and error.context and begun.line < mark.line:
-        said = f"{said}, {error.context} that begins in line {begun.line + 1}"
-    if "'\\t'" in said:
-        said = "a tab; YAML is indented by spaces"
-    return f"line {mark.line + 1}: {said}" if mark else said
+        problem = f"{problem}, {error.context} that begins in line {begun.line + 1}"
+    if "'\\t'" in problem:
+        problem = "a tab; YAML is indented by spaces"
+    return f"line {mark.line + 1}: {problem}" if mark else problem
 
 
 def _unreadable(path: Path, why: str) -> ConfigError:
@@ -210,8 +194,8 @@ def from_file(path: Path) -> StackConfig:
     settings = read_file(path)["config"]
     check_settings(settings)
     config = parse({key.partition(":")[2]: value for key, value in settings.items() if key.startswith(f"{PROJECT}:")})
-    region, project = (settings.get(key) for key in (f"{config.cloud}:region", "gcp:project"))
-    # What is not a text there is found by the schema.
+    region, project = (settings.get(f"{config.cloud}:{key}") for key in ("region", "project"))
+    # The schema finds values that are not text.
     check_place(config, region if isinstance(region, str) else None, project if isinstance(project, str) else None)
     return config
 

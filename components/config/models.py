@@ -33,6 +33,7 @@ from components.config.types import (
     unique,
 )
 from components.config.waiver_models import Waiver
+from components.rooms import DEFAULT, CloudName
 
 
 class Data(Model):
@@ -189,7 +190,7 @@ class StackConfig(Model):
 
     team: Name = Field(description="The team that owns the pipeline: the trust boundary, and a tag on every resource.")
     environment: Name = Field(description="Which of the team's pipelines: dev, prod.")
-    cloud: Literal["aws", "gcp"] = Field(default="aws", description="The pipeline's cloud.")
+    cloud: CloudName = Field(default=DEFAULT, description="The pipeline's cloud.")
     network: Network = Field(
         default=Network(), description="Where machines run.", examples=[{"create": {"egress": "public"}}]
     )
@@ -310,10 +311,10 @@ class StackConfig(Model):
 
     @property
     def may_replace(self) -> bool:
-        """Whether resources that machines run in may be replaced or deleted."""
+        """True if resources that machines run in may be replaced or deleted."""
         return bool(self.allow)
 
     @property
     def may_purge(self) -> bool:
-        """Whether buckets and registries may be deleted with their contents."""
+        """True if buckets and registries may be deleted with their contents."""
         return "purge" in self.allow

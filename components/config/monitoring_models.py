@@ -86,10 +86,10 @@ class Monitoring(Model):
 
     @property
     def tells(self) -> bool:
-        """Whether anybody is told."""
+        """True if alarms have a recipient."""
         return bool(self.notify or self.topic or self.channels)
 
     @property
     def makes_anything(self) -> bool:
-        """Whether there is anything to make."""
+        """True if the stack has monitoring resources."""
         return self.tells or self.dashboard or self.queries

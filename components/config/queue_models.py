@@ -24,14 +24,15 @@ from components.config.types import (
     matching,
     unique,
 )
-from components.machines import SYSTEM_GIB, MachineType, one_size, select
+from components.machines import SYSTEM_GIB, MachineType
+from components.rooms import service_room
 
 MOST_CPUS = 416
 """vCPUs of the largest machines in the tables, plus some room."""
 
 
 class Item(Model):
-    """What one item gets unless its job says otherwise."""
+    """Resources of one item, unless its job asks for others."""
 
     cpus: int = Field(default=1, ge=1, le=MOST_CPUS, description="vCPUs; Batch on EC2 accepts only whole numbers.")
     memory_mib: int = Field(
@@ -173,7 +174,7 @@ class Rung(Model):
 
 
 class AwsQueueOptions(Model):
-    """What only AWS has."""
+    """Options that exist on AWS alone."""
 
     placement_group: Literal["cluster", "spread"] | None = Field(
         default=None,
@@ -182,7 +183,7 @@ class AwsQueueOptions(Model):
 
 
 class GcpQueueOptions(Model):
-    """What only GCP has."""
+    """Options that exist on GCP alone."""
 
     idle_minutes: int = Field(
         default=10,
@@ -235,7 +236,7 @@ class Queue(Model):
         "only one on GCP. Allowed are registry://name:tag and registry://name@sha256:... (the stack's registry), "
         "the same with shared:// (the registry of tidemill:registry's shared stack), and any other reference by digest",
     )
-    item: Item = Field(default=Item(), description="What one item gets unless its job says otherwise.")
+    item: Item = Field(default=Item(), description="Resources of one item, unless its job asks for others.")
     machines: Machines = Field(default=Machines(), description="Which machines the queue may start.")
     capacity: list[Rung] = Field(
         default=[Rung(market="spot", max_cpus=256)],
@@ -305,13 +306,8 @@ class Queue(Model):
     gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="Keys only for GCP.")
 
     def types(self, cloud: str) -> list[MachineType]:
-        """The machine types that the queue may start: on GCP at most one per family, the preferred one first."""
-        wanted = self.machines
-        if cloud == "gcp":
-            local = self.scratch == "local"
-            return one_size(wanted.families, wanted.size, self.item, wanted.exclude, local=local)
-        found = select(wanted.families, wanted.cpus.min, wanted.cpus.max)
-        return [machine for machine in found if machine.type not in wanted.exclude]
+        """The machine types that the queue may start."""
+        return service_room(cloud, "keys").types(self)
 
     def architectures(self, cloud: str) -> list[str]:
         """Of the types' processors: `x86_64`, `arm64`, or both on GCP."""

@@ -7,16 +7,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from components.config.checks.common import check_private, refuse
+from components.config.checks.common import check_private
 from components.config.errors import ConfigError, from_pydantic
 from components.config.load import program_values
 from components.config.model import Model
 from components.config.models import Images
 from components.config.network_models import NewNetwork
 from components.config.types import matching, unique
+from components.rooms import DEFAULT, CloudName, cloud_room
 
 PROJECT = "tidemill-shared"
-_ON_AWS = "only on AWS"
 
 _SERVICE = matching(re.compile(r"[a-z0-9][a-z0-9.-]{0,62}"), "the name of a service's endpoint, such as secretsmanager")
 
@@ -40,7 +40,7 @@ class NewSharedNetwork(NewNetwork):
 class SharedConfig(Model):
     """The keys ``tidemill-shared:<field>`` of a shared stack's file."""
 
-    cloud: Literal["aws", "gcp"] = Field(default="aws", description="The stack's cloud.")
+    cloud: CloudName = Field(default=DEFAULT, description="The stack's cloud.")
     network: NewSharedNetwork = Field(default=NewSharedNetwork(), description="The machines' network.")
     registry: Images = Field(default=Images(), description="The image repositories.")
     purge: bool = Field(default=False, description="Lift protection, and let destroy delete the images.")
@@ -55,21 +55,12 @@ def from_pulumi() -> SharedConfig:
     try:
         config = SharedConfig.model_validate(program_values(PROJECT, SharedConfig, ["cloud"]))
         check_private(config.network.cidr, ["network", "cidr"])
-        _check_cloud(config)
+        cloud_room(config.cloud, "checks").check_shared(config)
     except ValidationError as error:
         raise _renamed(from_pydantic(error, SharedConfig)) from None
     except ConfigError as error:
         raise _renamed(error) from None
     return config
-
-
-def _check_cloud(config: SharedConfig) -> None:
-    if config.cloud == "gcp":
-        hint = "Leave it out; a subnetwork spans its region's zones, and Private Google Access all of its services"
-        refuse(["network"], config.network, "zones", _ON_AWS, hint)
-        refuse(["network"], config.network, "extra_endpoints", _ON_AWS, hint)
-        hint = "Leave it out; push images of any name to the stack's one repository"
-        refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
 
 
 def _renamed(error: ConfigError) -> ConfigError:

@@ -89,8 +89,8 @@ class Matching:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        found = dict(handler(schema))
-        return found | {
+        document = dict(handler(schema))
+        return document | {
             "pattern": f"^(?:{self.pattern.pattern})$",
             # Editors show it in place of the pattern: https://github.com/redhat-developer/yaml-language-server
             "patternErrorMessage": self.allowed,
@@ -101,6 +101,10 @@ class Matching:
         if len(value) > self.longest or not self.pattern.fullmatch(value):
             raise ValueError(self.allowed)
         return value
+
+
+DIRECTIONS = "(central|(north|south)?(east|west)|north|south)"
+"""Every cloud's region has one in its name, so that a misspelt one is told before a cloud is asked."""
 
 
 def matching(pattern: re.Pattern[str], allowed: str, longest: int = 2048) -> Matching:

@@ -20,9 +20,9 @@ _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})( 00:00:00 \+0000 UTC)?")
 def _day(value: Any) -> datetime.date:
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value
-    found = _DAY.fullmatch(value) if isinstance(value, str) else None
+    match = _DAY.fullmatch(value) if isinstance(value, str) else None
     try:
-        return datetime.date.fromisoformat(found[1] if found else "")
+        return datetime.date.fromisoformat(match[1] if match else "")
     except ValueError:
         raise ValueError("a day such as 2027-01-31") from None
 

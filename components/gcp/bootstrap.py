@@ -1,4 +1,4 @@
-"""What a Google Cloud project needs once, before the first team's stack."""
+"""Resources that a Google Cloud project needs once, before the first team's stack."""
 
 from dataclasses import dataclass, field
 

@@ -7,7 +7,7 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.config import Budget, part
-from components.config.checks.gcp import check_budget
+from components.gcp.checks import check_budget
 from components.gcp.member import person
 from components.gcp.project import Project
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.gcp.counted import increase
+from components.gcp.line_metrics import increase
 
 COLUMNS = 48
 _HEIGHT = 16
@@ -51,10 +51,10 @@ def body(pipeline: str, *, log: str, metrics: Mapping[str, str], subscriptions: 
 
 def _promql(metrics: Mapping[str, str], suffix: str) -> dict[str, Any]:
     query = increase(metrics[suffix], suffix, _MINUTES)
-    said = suffix.replace("-", " ")
+    title = suffix.replace("-", " ")
     return {
         "plotType": "LINE",
-        "legendTemplate": f"${{labels.queue}}: {said}",
+        "legendTemplate": f"${{labels.queue}}: {title}",
         "timeSeriesQuery": {"prometheusQuery": query},
     }
 

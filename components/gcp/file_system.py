@@ -29,7 +29,7 @@ class GcpFileSystemArgs:
     file_system: str = "shared"
     """Its name as mounts give it."""
     host_project: bool = False
-    """Whether the network is a shared VPC's of another project, with private services access."""
+    """True if the network is a shared VPC's of another project, with private services access."""
     purge: bool = False
     """Lift the protection."""
     labels: dict[str, str] | None = None
@@ -61,7 +61,7 @@ class GcpFileSystem(pulumi.ComponentResource):
     """
 
     source: pulumi.Output[str]
-    """What a queue mounts, ``<address>:/<share>``."""
+    """The source of a queue's mount, ``<address>:/<share>``."""
 
     def __init__(self, name: str, args: GcpFileSystemArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpFileSystemArgs, args)
@@ -108,17 +108,17 @@ class GcpFileSystem(pulumi.ComponentResource):
         region = gcp.organizations.get_client_config(opts=opts).region
         if settings.zone is None:
             return region
-        known = gcp.compute.get_zones(region=region, opts=opts).names
-        return zone_of(("file_systems", key, "zone"), settings.zone, known, f"zones of {region}")
+        zones = gcp.compute.get_zones(region=region, opts=opts).names
+        return zone_of(("file_systems", key, "zone"), settings.zone, zones, f"zones of {region}")
 
     def _check_size(self, name: str, key: str, settings: FileSystem, location: str) -> None:
         """Refuse a smaller size in the preview, if there is a file system already that can be read."""
         try:
-            found = gcp.filestore.get_instance(name=name, location=location, opts=pulumi.InvokeOptions(parent=self))
+            instance = gcp.filestore.get_instance(name=name, location=location, opts=pulumi.InvokeOptions(parent=self))
         except Exception:
             return
-        if found.tier == (settings.tier or "").upper() and found.file_shares:
-            check_change(key, settings, int(found.file_shares[0].capacity_gb))
+        if instance.tier == (settings.tier or "").upper() and instance.file_shares:
+            check_change(key, settings, int(instance.file_shares[0].capacity_gb))
 
 
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)")
@@ -126,7 +126,7 @@ _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)
 
 def range_of(subnetwork: str, parent: pulumi.Resource) -> pulumi.Output[str]:
     """The address range of an existing subnetwork, by its full name."""
-    found = _SUBNETWORK.fullmatch(subnetwork)
-    assert found, subnetwork
+    match = _SUBNETWORK.fullmatch(subnetwork)
+    assert match, subnetwork
     opts = pulumi.InvokeOptions(parent=parent)
-    return gcp.compute.get_subnetwork_output(**found.groupdict(), opts=opts).ip_cidr_range
+    return gcp.compute.get_subnetwork_output(**match.groupdict(), opts=opts).ip_cidr_range

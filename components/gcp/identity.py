@@ -18,8 +18,8 @@ of their own), and to use this project's quota for a person's calls.
 Sources: https://cloud.google.com/monitoring/access-control, https://cloud.google.com/docs/quotas/quota-project"""
 
 ADVISE = ("compute.advice.capacity", "compute.advice.capacityHistory")
-"""What `access.advise` adds: to ask how likely Spot machines are to be there, how often they are reclaimed, and their
-prices. Both methods are about the project alone.
+"""Permissions that `access.advise` adds: to ask how likely Spot machines are to be there, how often they are reclaimed,
+and their prices. Both methods are about the project alone.
 Source: https://docs.cloud.google.com/compute/docs/instances/view-vm-availability"""
 
 _MACHINE_ROLES = ("roles/logging.logWriter",)
@@ -35,7 +35,7 @@ class GcpIdentityArgs:
     submitters: list[str] = field(default_factory=list)
     """Principals that may submit: `user:`, `group:` or `serviceAccount:` and an address."""
     advise: bool = False
-    """Whether submitters may ask for advice on the capacity of Spot machines."""
+    """True if submitters may ask for advice on the capacity of Spot machines."""
 
 
 class GcpIdentity(pulumi.ComponentResource):
@@ -144,8 +144,8 @@ class GcpIdentity(pulumi.ComponentResource):
 
     def grant_external_pull(self, member: Member, images: Sequence[str]) -> None:
         """Let a member pull from Artifact Registry repositories outside the stack, by image references."""
-        found = sorted({match.groups() for image in images if (match := _REPOSITORY.match(image))})
-        for location, project, repository in found:
+        repositories = sorted({match.groups() for image in images if (match := _REPOSITORY.match(image))})
+        for location, project, repository in repositories:
             on = {"project": project, "location": location, "repository": repository}
             self._pull(f"pull-{project}-{location}-{repository}", member, **on)
 
@@ -168,8 +168,8 @@ def _batches(prefixes: Sequence[str]) -> list[Sequence[str]]:
 
 
 def _prefixes(uris: Sequence[str]) -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_bucket: dict[str, list[str]] = {}
     for uri in uris:
         bucket, _, prefix = uri.removeprefix("gs://").partition("/")
-        found.setdefault(bucket, []).append(prefix)
-    return {bucket: sorted(set(prefixes)) for bucket, prefixes in found.items()}
+        by_bucket.setdefault(bucket, []).append(prefix)
+    return {bucket: sorted(set(prefixes)) for bucket, prefixes in by_bucket.items()}

@@ -7,9 +7,9 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.config import Logs, part
-from components.config.checks.gcp import check_logs
-from components.gcp.counted import metrics
+from components.gcp.checks import check_logs
 from components.gcp.key import key_name
+from components.gcp.line_metrics import metrics
 from components.gcp.member import Member, grant
 from components.gcp.project import Project
 

@@ -9,9 +9,9 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.config import Monitoring, part
-from components.config.checks.gcp import check_monitoring
 from components.gcp import dashboard
-from components.gcp.counted import in_promql, increase
+from components.gcp.checks import check_monitoring
+from components.gcp.line_metrics import in_promql, increase
 from components.gcp.logs import FAILED_ITEMS
 from components.gcp.member import person
 from components.gcp.project import Project
@@ -143,11 +143,11 @@ class GcpMonitoring(pulumi.ComponentResource):
         strategy = gcp.monitoring.AlertPolicyAlertStrategyArgs(
             notification_rate_limit=rate, auto_close=f"{NOTIFY_SECONDS}s"
         )
-        said = (
+        text = (
             "Queue ${log.extracted_label.queue} is in trouble: ${log.extracted_label.cause}. `tidemill doctor` and "
             "`tidemill explain JOB` say why and what to do."
         )
-        return self._policy("trouble", condition, said, strategy)
+        return self._policy("trouble", condition, text, strategy)
 
     def _silent(self) -> pulumi.Output[str]:
         metric = gcp.logging.Metric(
@@ -158,23 +158,23 @@ class GcpMonitoring(pulumi.ComponentResource):
             opts=self._child,
         )
         condition = _promql("The reconciler is silent", metric.name.apply(silent_query))
-        said = "The reconciler has not looked at the queues for 15 minutes. `tidemill doctor` says why; docs/gcp.md."
-        return self._policy("silent", condition, said)
+        text = "The reconciler has not looked at the queues for 15 minutes. `tidemill doctor` says why; docs/gcp.md."
+        return self._policy("silent", condition, text)
 
     def _failed(self, percent: int) -> pulumi.Output[str]:
         query = pulumi.Output.all(**self._args.metrics).apply(lambda names: failed_query(names, percent))
         condition = _promql(f"More than {percent} % of a queue's items fail", query)
-        said = (
+        text = (
             f"More than {percent} % of a queue's items failed within {MINUTES} minutes. `tidemill jobs` lists the "
             "jobs, `tidemill failures JOB` groups what failed."
         )
-        return self._policy("failed", condition, said)
+        return self._policy("failed", condition, text)
 
     def _policy(
         self,
         what: str,
         condition: gcp.monitoring.AlertPolicyConditionArgs,
-        said: str,
+        text: str,
         strategy: gcp.monitoring.AlertPolicyAlertStrategyArgs | None = None,
     ) -> pulumi.Output[str]:
         return gcp.monitoring.AlertPolicy(
@@ -183,7 +183,7 @@ class GcpMonitoring(pulumi.ComponentResource):
             combiner="OR",
             conditions=[condition],
             alert_strategy=strategy,
-            documentation=gcp.monitoring.AlertPolicyDocumentationArgs(content=said, mime_type="text/markdown"),
+            documentation=gcp.monitoring.AlertPolicyDocumentationArgs(content=text, mime_type="text/markdown"),
             notification_channels=self._channels,
             user_labels=self._args.labels,
             opts=self._child,
@@ -205,10 +205,10 @@ class GcpMonitoring(pulumi.ComponentResource):
 
     def _dashboard(self) -> None:
         args = self._args
-        known = pulumi.Output.all(log=args.log, metrics=args.metrics, subscriptions=args.subscriptions)
+        values = pulumi.Output.all(log=args.log, metrics=args.metrics, subscriptions=args.subscriptions)
         gcp.monitoring.Dashboard(
             f"{self._name}-dashboard",
-            dashboard_json=known.apply(lambda known: json.dumps(dashboard.body(args.pipeline, **known))),
+            dashboard_json=values.apply(lambda values: json.dumps(dashboard.body(args.pipeline, **values))),
             opts=self._child,
         )
 

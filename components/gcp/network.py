@@ -52,7 +52,7 @@ class GcpNetwork(pulumi.ComponentResource):
     subnetwork: pulumi.Output[str]
     """The machines' subnetwork."""
     external_addresses: bool
-    """Whether machines need public addresses to reach the internet."""
+    """True if machines need public addresses to reach the internet."""
 
     def __init__(self, name: str, args: GcpNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpNetworkArgs, args)

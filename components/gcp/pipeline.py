@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 
 from components.base import team_labels
 from components.config import NewNetwork, Queue, StackConfig
-from components.describe import as_text, describe, gcp_queue
+from components.describe import as_text, describe
 from components.gcp.budget import GcpBudget, GcpBudgetArgs
 from components.gcp.file_system import GcpFileSystem, GcpFileSystemArgs, range_of
 from components.gcp.identity import GcpIdentity, GcpIdentityArgs
@@ -18,12 +18,13 @@ from components.gcp.member import Member
 from components.gcp.monitoring import GcpMonitoring, GcpMonitoringArgs
 from components.gcp.network import GcpNetwork, GcpNetworkArgs
 from components.gcp.project import Project
-from components.gcp.reconciler import GcpReconciler, GcpReconcilerArgs
 from components.gcp.registry import GcpRegistry, GcpRegistryArgs
 from components.gcp.shared import GcpSharedOutput
 from components.gcp.store import GcpStore, GcpStoreArgs
-from components.gcp.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
 from components.images import resolve, shared_repositories
+from components.services.pubsub.describe import described
+from components.services.pubsub.reconciler import GcpReconciler, GcpReconcilerArgs
+from components.services.pubsub.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
 from components.shared import check_region, shared_output
 
 
@@ -63,7 +64,7 @@ class GcpParts:
             account=project.id,
             store_uri=self._store.uri,
             log_group=self._logs.bucket,
-            queues={key: gcp_queue(config.queues[key], pool, self._image(key)) for key, pool in self._pools.items()},
+            queues={key: described(config.queues[key], pool, self._image(key)) for key, pool in self._pools.items()},
         )
         self.descriptor_uri = self._store.publish(as_text(self.descriptor))
         parts = [self._store, self._logs, self._network, self._registry, self._identity, self._reconciler]
@@ -228,3 +229,6 @@ class GcpParts:
             "log_bucket": self._logs.bucket,
             "submitters": list(self._config.access.submitters),
         }
+
+
+PARTS = GcpParts

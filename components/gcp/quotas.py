@@ -8,6 +8,7 @@ from typing import Any
 
 from components.config import Queue, Rung, StackConfig
 from tidemill.capacity import most_machines
+from tidemill.services import pubsub
 
 _OWN_QUOTA = {
     "n2": "N2_CPUS",
@@ -23,7 +24,7 @@ _GPUS = {"g2": "NVIDIA_L4_GPUS", "n1-t4": "NVIDIA_T4_GPUS"}
 
 
 @dataclass(frozen=True)
-class Short:
+class QuotaShortage:
     """A quota that is too small."""
 
     metric: str
@@ -41,32 +42,32 @@ def needed(config: StackConfig) -> dict[str, int]:
 
     If a queue has several families, each family's quota must be enough alone: the others may be sold out.
     """
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     public = config.network.create is None or config.network.create.egress == "public"
     for queue in config.queues.values():
         for rung in queue.capacity:
             for metric, amount in _of_rung(queue, rung, public and config.network.existing is None).items():
-                found[metric] = found.get(metric, 0) + amount
-    return found
+                amounts[metric] = amounts.get(metric, 0) + amount
+    return amounts
 
 
 def _of_rung(queue: Queue, rung: Rung, public: bool) -> dict[str, int]:
-    count = most_machines("gcp", rung.max_cpus, queue.machines.size)
+    count = most_machines(pubsub.SERVICE, rung.max_cpus, queue.machines.size)
     disks = queue.disk_gib + (queue.gcp.extra_disk_gib or 0)
-    found = {"INSTANCES": count, "SSD_TOTAL_GB": count * disks}
+    amounts = {"INSTANCES": count, "SSD_TOTAL_GB": count * disks}
     if public:
-        found["IN_USE_ADDRESSES"] = count
+        amounts["IN_USE_ADDRESSES"] = count
     for machine in queue.types("gcp"):
         spot = rung.market == "spot"
         cpus = "PREEMPTIBLE_CPUS" if spot else _OWN_QUOTA.get(machine.family, "CPUS")
-        found[cpus] = max(found.get(cpus, 0), count * machine.cpus)
+        amounts[cpus] = max(amounts.get(cpus, 0), count * machine.cpus)
         if machine.gpus:
             gpus = f"PREEMPTIBLE_{_GPUS[machine.family]}" if spot else _GPUS[machine.family]
-            found[gpus] = max(found.get(gpus, 0), count * machine.gpus)
-    return found
+            amounts[gpus] = max(amounts.get(gpus, 0), count * machine.gpus)
+    return amounts
 
 
-def shortfalls(wanted: Mapping[str, int], region: Mapping[str, Any]) -> list[Short]:
+def shortfalls(wanted: Mapping[str, int], region: Mapping[str, Any]) -> list[QuotaShortage]:
     """The quotas of a region that are too small; a quota that the region does not list limits nothing.
 
     Spot machines use the standard quota if the project has no quota for preemptible ones.
@@ -83,7 +84,7 @@ def shortfalls(wanted: Mapping[str, int], region: Mapping[str, Any]) -> list[Sho
         name = metric if own or metric not in quotas else standard
         asked[name] = asked.get(name, 0) + amount
     return [
-        Short(metric, amount, int(quotas[metric]["limit"]), int(quotas[metric].get("usage", 0)))
+        QuotaShortage(metric, amount, int(quotas[metric]["limit"]), int(quotas[metric].get("usage", 0)))
         for metric, amount in sorted(asked.items())
         if metric in quotas and amount > quotas[metric]["limit"] >= 0
     ]

@@ -18,7 +18,8 @@ from typing import Any
 import google.auth
 from google.auth.transport.requests import AuthorizedSession
 
-from components.machines import TABLES, MachineType, write
+from components.machines import MachineType, write
+from tidemill.machines.catalog import DATA
 
 FAMILIES = ("c3", "c3d", "c4a", "e2", "g2", "n1", "n2", "n2d", "t2a")
 T4 = "nvidia-tesla-t4"
@@ -40,18 +41,18 @@ def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
 
     Compute Engine does not describe their networks, so these stay unknown.
     """
-    found: dict[str, MachineType] = {}
+    by_name: dict[str, MachineType] = {}
     for entry in described:
         name = _PREDEFINED.fullmatch(entry["name"])
         if name is None or name["family"] not in FAMILIES or entry.get("isSharedCpu") or entry.get("deprecated"):
             continue
         machine = _type(entry)
-        found[machine.type] = machine
+        by_name[machine.type] = machine
         if machine.type.startswith(("n1-standard-", "n1-highmem-")) and machine.cpus <= MOST_CPUS_OF_A_T4:
             gpu, mib = GPUS[T4]
             attached = replace(machine, gpus=1, attach=T4, gpu_name=gpu, gpu_memory_mib=mib)
-            found[f"{machine.type}+{T4}"] = attached
-    return sorted(found.values(), key=lambda m: (m.family, m.cpus, m.memory_mib, m.type))
+            by_name[f"{machine.type}+{T4}"] = attached
+    return sorted(by_name.values(), key=lambda m: (m.family, m.cpus, m.memory_mib, m.type))
 
 
 def _type(entry: Mapping[str, Any]) -> MachineType:
@@ -101,9 +102,9 @@ def main() -> None:
     if not project:
         parser.error("the login names no project: give --project")
     count = write(
-        rows(ask(AuthorizedSession(login), project)), "Compute Engine machineTypes.aggregatedList", TABLES["gcp"]
+        rows(ask(AuthorizedSession(login), project)), "Compute Engine machineTypes.aggregatedList", DATA / "gcp.json"
     )
-    print(f"{TABLES['gcp']}: {count} types. Review the diff: types that leave the table leave the fleets.")
+    print(f"{DATA / 'gcp.json'}: {count} types. Review the diff: types that leave the table leave the fleets.")
 
 
 if __name__ == "__main__":

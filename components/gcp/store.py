@@ -8,7 +8,7 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, child_name, token
 from components.config import Store, part
-from components.config.checks.gcp import check_store
+from components.gcp.checks import check_store
 from components.gcp.conditions import condition, objects
 from components.gcp.key import key_name
 from components.gcp.member import Member, grant

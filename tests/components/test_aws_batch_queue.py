@@ -17,11 +17,11 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from components.aws import compute_environment
-from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
-from components.aws.compute_environment import pause_seconds, wait_for_relation
-from components.aws.user_data import script, user_data
 from components.config import ConfigError, Mount
+from components.services.batch import compute_environment
+from components.services.batch.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
+from components.services.batch.compute_environment import pause_seconds, wait_for_relation
+from components.services.batch.user_data import script, user_data
 from tests.components.recording import Recorder, run, run_with
 from tests.components.stacks import IMAGE
 from tests.fields import about
@@ -119,10 +119,7 @@ GROUP = "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"
 @pytest.mark.parametrize(
     ("reservation", "wanted"),
     [
-        (
-            "cr-0123456789abcdef0",
-            {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}},
-        ),
+        ("cr-0123456789abcdef0", {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}}),
         (
             GROUP,
             {

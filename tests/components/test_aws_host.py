@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from components.aws import host
-from components.aws.user_data import script
+from components.services.batch import host
+from components.services.batch.user_data import script
 
 REPOSITORY = "123456789012.dkr.ecr.us-west-2.amazonaws.com/demo/worker"
 POINTER = "s3://store/machines/cpu/worker"

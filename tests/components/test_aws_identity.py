@@ -84,16 +84,8 @@ def test_a_job_may_use_the_stores_jobs_and_results_and_nothing_else():
             "Action": ["s3:GetObject", "s3:AbortMultipartUpload", "s3:PutObject"],
             "Resource": [f"{STORE}/jobs/*", f"{STORE}/out/*", f"{STORE}/state/*"],
         },
-        {
-            "Effect": "Allow",
-            "Action": ["s3:GetObject"],
-            "Resource": [f"{STORE}/uploads/*"],
-        },
-        {
-            "Effect": "Allow",
-            "Action": ["s3:ListBucket"],
-            "Resource": [STORE],
-        },
+        {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": [f"{STORE}/uploads/*"]},
+        {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [STORE]},
     ]
 
 
@@ -236,23 +228,29 @@ class _LongNames(Recorder):
         return found, outputs
 
 
-@pytest.mark.parametrize(("queues", "images", "policies"), [(12, 1, 1), (1, 20, 1), (6, 20, 6), (50, 1, 5)])
-def test_submitters_policies_are_within_iams_limits_with_the_longest_names(queues, images, policies):
-    image = f"docker.io/team/preprocess@sha256:{64 * '0'}"
+LONG_IMAGE = f"docker.io/team/preprocess@sha256:{64 * '0'}"
+
+
+def _longest(queues: int, images: int) -> dict[str, Any]:
+    """A config with so many queues and images of each, all with the longest names."""
     names = ["default", *(f"{number:032}".replace("0", "i") for number in range(11, 10 + images))]
-    config = {
+    return {
         "team": 20 * "t",
         "environment": 14 * "e",
         "store": {"kms_key": "create"},
         "logs": {"kms_key": "create"},
         "queues": {
-            f"q{number:031}".replace("0", "q"): {"images": dict.fromkeys(names, image)}
+            f"q{number:031}".replace("0", "q"): {"images": dict.fromkeys(names, LONG_IMAGE)}
             for number in range(11, 11 + queues)
         },
         "access": {"submitters": [f"arn:aws:iam::{ACCOUNT}:root"], "advise": True},
     }
-    name = f"{config['team']}-{config['environment']}"
-    recorder = run_with(_LongNames(), lambda: Pipeline(name, PipelineArgs(config=config)))
+
+
+@pytest.mark.parametrize(("queues", "images", "policies"), [(12, 1, 1), (1, 20, 1), (6, 20, 6), (50, 1, 5)])
+def test_submitters_policies_are_within_iams_limits_with_the_longest_names(queues, images, policies):
+    config = _longest(queues, images)
+    recorder = run_with(_LongNames(), lambda: Pipeline(f"{20 * 't'}-{14 * 'e'}", PipelineArgs(config=config)))
     compact = {
         p.name: json.dumps(json.loads(p.inputs["policy"]), separators=(",", ":")) for p in recorder.of("iam.Policy")
     }
@@ -267,24 +265,11 @@ def test_submitters_policies_are_within_iams_limits_with_the_longest_names(queue
 
 @pytest.mark.parametrize(("queues", "images"), [(20, 1), (2, 19), (8, 4)])
 def test_a_bounded_submitter_role_is_within_iams_limit_with_the_longest_names(queues: int, images: int):
-    names = ["default", *(f"{number:032}".replace("0", "i") for number in range(11, 10 + images))]
-    image = f"docker.io/team/preprocess@sha256:{64 * '0'}"
-    config = {
-        "team": 20 * "t",
-        "environment": 14 * "e",
-        "permission_boundary": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
-        "store": {"kms_key": "create"},
-        "logs": {"kms_key": "create"},
-        "queues": {
-            f"q{number:031}".replace("0", "q"): {"images": dict.fromkeys(names, image)}
-            for number in range(11, 11 + queues)
-        },
-        "access": {"submitters": [f"arn:aws:iam::{ACCOUNT}:root"], "advise": True},
-    }
+    config = {**_longest(queues, images), "permission_boundary": f"arn:aws:iam::{ACCOUNT}:policy/boundary"}
     recorder = run_with(_LongNames(), lambda: Pipeline(f"{20 * 't'}-{14 * 'e'}", PipelineArgs(config=config)))
     (held,) = [p for p in recorder.of("iam.RolePolicy") if "-submitter-" in p.inputs["role"]]
     assert 8_500 < len(json.dumps(held.document("policy"), separators=(",", ":"))) < 10_240
-    one_more = {**config, "queues": {**config["queues"], "another": {"images": {"default": image}}}}
+    one_more = {**config, "queues": {**config["queues"], "another": {"images": {"default": LONG_IMAGE}}}}
     with pytest.raises(ConfigError, match="or less with a permission_boundary"):
         parse(one_more)
 
@@ -317,7 +302,7 @@ def _bucket(number: int) -> str:
 
 def _many(count: int, kind: str) -> dict[str, Any]:
     """A config with many secrets, buckets of data, or mounted ones, with long names."""
-    queue: dict[str, Any] = {"images": {"default": f"docker.io/team/preprocess@sha256:{64 * '0'}"}}
+    queue: dict[str, Any] = {"images": {"default": LONG_IMAGE}}
     config: dict[str, Any] = {"team": 20 * "t", "environment": 14 * "e", "queues": {"cpu": queue}}
     secret = f"arn:aws:secretsmanager:ap-southeast-2:{ACCOUNT}:secret:{60 * 's'}-"
     uris = [f"{_bucket(number // 3)}/{number:020}/" for number in range(count)]

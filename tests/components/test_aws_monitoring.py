@@ -13,8 +13,8 @@ from components.aws.metrics import COUNTED
 from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
 from components.aws.queries import QUERIES
 from components.config import ConfigError, Monitoring, part
-from localcloud.aws import insights, quotas
 from localcloud.aws.iam import DIRECT, Query, refusal
+from localcloud.aws.mended import insights, quotas
 from tests.components.recording import ACCOUNT, REGION, Made, Recorder, run
 from tests.components.stacks import run_stack
 

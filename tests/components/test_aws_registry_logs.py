@@ -88,7 +88,7 @@ def test_a_log_group_keeps_lines_for_as_long_as_it_is_told():
 
 
 def test_workers_events_are_counted_by_queue():
-    """tests/unit/test_worker_events.py proves that workers say these events, with these fields."""
+    """tests/unit/worker/test_events.py proves that workers say these events, with these fields."""
     made = run(lambda: AwsLogs("l", AwsLogsArgs(metric_namespace="Tidemill/v"))).of("cloudwatch.LogMetricFilter")
     counted = {each.inputs["metricTransformation"]["name"]: each.inputs for each in made}
     assert {name: (each["pattern"], each["metricTransformation"]["value"]) for name, each in counted.items()} == {

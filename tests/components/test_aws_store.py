@@ -61,12 +61,7 @@ def test_a_key_of_its_own_rotates_and_is_the_accounts():
     key = made.one("kms.Key")
     assert key.inputs["enableKeyRotation"] is True
     assert made.document_of("s-key") == [
-        {
-            "Effect": "Allow",
-            "Principal": {"AWS": "arn:aws:iam::123456789012:root"},
-            "Action": "kms:*",
-            "Resource": "*",
-        }
+        {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::123456789012:root"}, "Action": "kms:*", "Resource": "*"}
     ]
     rules = made.one("s3.BucketServerSideEncryptionConfiguration").inputs["rules"]
     assert rules[0]["applyServerSideEncryptionByDefault"]["kmsMasterKeyId"] == "arn:mock:Key:s-key"
@@ -111,16 +106,8 @@ def test_a_job_reads_and_writes_jobs_and_results_and_deletes_nothing():
             "Action": ["s3:GetObject", "s3:AbortMultipartUpload", "s3:PutObject"],
             "Resource": [f"{ARN}/jobs/*", f"{ARN}/out/*", f"{ARN}/state/*"],
         },
-        {
-            "Effect": "Allow",
-            "Action": ["s3:GetObject"],
-            "Resource": [f"{ARN}/uploads/*"],
-        },
-        {
-            "Effect": "Allow",
-            "Action": ["s3:ListBucket"],
-            "Resource": [ARN],
-        },
+        {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": [f"{ARN}/uploads/*"]},
+        {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [ARN]},
         USE_KEY,
     ]
 

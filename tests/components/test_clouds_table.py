@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from components.gcp import queue_topic
-from tidemill.backends.aws.batch import AwsBatch
-from tidemill.backends.gcp.backlog import EMPTY_SECONDS
-from tidemill.backends.gcp.pubsub import IN_FLIGHT, GcpPubSub
-from tidemill.worker.held import CANCEL_SECONDS, CANCEL_SECONDS_LOCAL
+from components.services.pubsub import queue_topic
+from tidemill.services.batch import SERVICE as BATCH
+from tidemill.services.pubsub import SERVICE as PUBSUB
+from tidemill.services.pubsub.backend import IN_FLIGHT
+from tidemill.services.pubsub.backlog import EMPTY_SECONDS
+from tidemill.worker.held_chunks import CANCEL_SECONDS, CANCEL_SECONDS_LOCAL
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "clouds.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("| ")]
@@ -24,10 +25,10 @@ def test_every_row_says_something_of_every_cloud():
 @pytest.mark.parametrize(
     ("row", "cloud", "words"),
     [
-        ("sent at once", 1, f"{AwsBatch.array_chunks:,}"),
-        ("sent at once", 2, f"{GcpPubSub.array_chunks:,}, {'four' if IN_FLIGHT == 4 else IN_FLIGHT} side by side"),
-        ("CPUs of an item", 1, "whole" if AwsBatch.whole_cpus else "fractions"),
-        ("CPUs of an item", 2, "whole" if GcpPubSub.whole_cpus else "fractions"),
+        ("sent at once", 1, f"{BATCH.array_chunks:,}"),
+        ("sent at once", 2, f"{PUBSUB.array_chunks:,}, {'four' if IN_FLIGHT == 4 else IN_FLIGHT} side by side"),
+        ("CPUs of an item", 1, "whole" if BATCH.whole_cpus else "fractions"),
+        ("CPUs of an item", 2, "whole" if PUBSUB.whole_cpus else "fractions"),
         ("a chunk is given up", 2, f"{queue_topic.DELIVERIES} deliveries"),
         ("the queue forgets", 2, f"{queue_topic.KEPT_SECONDS // 86_400} days"),
         ("a lost chunk is noticed", 2, "three minutes" if EMPTY_SECONDS == 180 else f"{EMPTY_SECONDS} s"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.config import ConfigError
-from components.gcp.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
+from components.services.pubsub.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
 from tests.components.recording import PROJECT, Recorder, run
 from tests.components.stacks import IMAGE, run_program, settings
 

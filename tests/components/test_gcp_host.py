@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from components.config import gcp_queue
-from components.gcp import cloud_init
-from components.gcp.cloud_init import SCRIPT, Host, cloud_config
+from components.services.pubsub import cloud_init
+from components.services.pubsub.cloud_init import SCRIPT, Host, cloud_config
+from components.services.pubsub.keys import parsed
 from tests.components.recording import run
 from tests.components.stacks import IMAGE
 
@@ -53,7 +53,7 @@ OTHERS = ("mount", "mountpoint", "docker-credential-gcr", "cos-extensions", "mkf
 
 
 def settings(**more: Any) -> Any:
-    return gcp_queue({"images": {"default": IMAGE}, **more}, "cpu")
+    return parsed({"images": {"default": IMAGE}, **more}, "cpu")
 
 
 def host(queue: Any, worker_image: str | None = WORKER, image: str = IMAGE) -> Host:

@@ -120,10 +120,7 @@ def test_images_of_other_repositories_are_granted_by_repository():
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("vision-dev", "vision-dev-worker"), ("v", "v-worker")],
-)
+@pytest.mark.parametrize(("name", "expected"), [("vision-dev", "vision-dev-worker"), ("v", "v-worker")])
 def test_the_id_of_an_account(name: str, expected: str):
     assert account_id(name, "worker") == expected
 

@@ -55,7 +55,7 @@ def test_noise_is_stored_nowhere():
 
 
 def test_workers_events_are_counted_by_queue():
-    """tests/unit/test_worker_events.py proves that workers say these events, with these fields."""
+    """tests/unit/worker/test_events.py proves that workers say these events, with these fields."""
     made = {each.name: each.inputs for each in logs().of("logging.Metric") if each.name != "v-logs-failed-items"}
     filters = {name: each["filter"].removeprefix(f'logName = "{LOG}" AND ') for name, each in made.items()}
     assert filters == {

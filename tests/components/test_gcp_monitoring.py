@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from components.config import ConfigError
-from components.gcp.counted import COUNTED
 from components.gcp.dashboard import COLUMNS
+from components.gcp.line_metrics import COUNTED
 from components.gcp.monitoring import GcpMonitoring, GcpMonitoringArgs, failed_query
-from components.gcp.reconciler_function.decide import Group, Machine, QueueState, Sample
-from components.gcp.reconciler_function.trouble import due, troubles
+from components.services.pubsub.reconciler_function.decide import Group, Machine, QueueState, Sample
+from components.services.pubsub.reconciler_function.trouble import due, troubles
 from localcloud.gcp.filters import matches
 from tests.components.recording import Recorder, run
 from tests.components.stacks import run_stack

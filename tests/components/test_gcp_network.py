@@ -17,12 +17,7 @@ def network(**settings) -> tuple[Recorder, GcpNetwork]:
 @pytest.mark.parametrize(("egress", "addresses"), [("public", True), ("endpoints", False)])
 def test_nothing_that_bills_is_made_without_nat(egress: str, addresses: bool):
     made, component = network(egress=egress)
-    assert made.counts() == {
-        "GcpNetwork": 1,
-        "compute.Firewall": 1,
-        "compute.Network": 1,
-        "compute.Subnetwork": 1,
-    }
+    assert made.counts() == {"GcpNetwork": 1, "compute.Firewall": 1, "compute.Network": 1, "compute.Subnetwork": 1}
     assert component.external_addresses is addresses
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.gcp import reconciler
-from components.gcp.reconciler import GcpReconciler, GcpReconcilerArgs, digest, source
+from components.services.pubsub import reconciler
+from components.services.pubsub.reconciler import GcpReconciler, GcpReconcilerArgs, digest, source
 from tests.components.recording import GCP_REGION, PROJECT, PROJECT_NUMBER, Recorder, run
 
 FLEET = {"name": "cpu", "subscription": "work", "topic": "projects/p/topics/t", "groups": []}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from components.gcp.reconciler_function import decide as module
-from components.gcp.reconciler_function.decide import (
+from components.services.pubsub.reconciler_function import decide as module
+from components.services.pubsub.reconciler_function.decide import (
     Decision,
     Group,
     Machine,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from components.gcp.reconciler_function import main
-from components.gcp.reconciler_function.answers import iso
-from components.gcp.reconciler_function.cloud import ERROR_PAGES, Cloud
+from components.services.pubsub.reconciler_function import main
+from components.services.pubsub.reconciler_function.answers import iso
+from components.services.pubsub.reconciler_function.cloud import ERROR_PAGES, Cloud
 from tests.mutants import work_arrives_late
 from tidemill.fleet import FleetSettings
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from components.gcp.reconciler_function import decide
-from components.gcp.reconciler_function.decide import Group, Machine, QueueState, Sample
+from components.services.pubsub.reconciler_function import decide
+from components.services.pubsub.reconciler_function.decide import Group, Machine, QueueState, Sample
 from tests.mutants import running_is_idle, wanted_for_ever
 
 TICK = 10

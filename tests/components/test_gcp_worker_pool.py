@@ -7,9 +7,9 @@ import pulumi
 import pytest
 
 from components.config import ConfigError
-from components.gcp import instance_group
 from components.gcp.member import Member
-from components.gcp.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
+from components.services.pubsub import instance_group
+from components.services.pubsub.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
 from tests.components.recording import PROJECT_NUMBER, Recorder, run
 from tests.components.stacks import IMAGE
 from tests.fields import about
@@ -91,11 +91,7 @@ def test_a_spot_machine():
     found = dict(template(pool(**FULL)))
     metadata = found.pop("metadata")
     assert metadata.pop("user-data").startswith("#cloud-config\n{")
-    assert metadata == {
-        "enable-oslogin": "TRUE",
-        "block-project-ssh-keys": "TRUE",
-        "google-logging-enabled": "false",
-    }
+    assert metadata == {"enable-oslogin": "TRUE", "block-project-ssh-keys": "TRUE", "google-logging-enabled": "false"}
     assert found == {
         "machineType": "n2-standard-16",
         "disks": [
@@ -120,11 +116,7 @@ def test_a_spot_machine():
             "email": "worker@p.iam.gserviceaccount.com",
             "scopes": ["https://www.googleapis.com/auth/cloud-platform"],
         },
-        "shieldedInstanceConfig": {
-            "enableSecureBoot": True,
-            "enableVtpm": True,
-            "enableIntegrityMonitoring": True,
-        },
+        "shieldedInstanceConfig": {"enableSecureBoot": True, "enableVtpm": True, "enableIntegrityMonitoring": True},
         "labels": {"tidemill-team": "vision"},
     }
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from components.aws.user_data import script
-from components.gcp.cloud_init import SCRIPT
+from components.services.batch.user_data import script
+from components.services.pubsub.cloud_init import SCRIPT
 from tests.components.stacks import IMAGE, run_stack
 
-AWS, GCP = (Path(__file__).parents[2] / "components" / each / "local_disks.sh" for each in ("aws", "gcp/host"))
+AWS, GCP = (
+    Path(__file__).parents[2] / "components/services" / each / "local_disks.sh" for each in ("batch", "pubsub/host")
+)
 MODELS = {"root": "Amazon Elastic Block Store", "local": "Amazon EC2 NVMe Instance Storage"}
 NAMES = ("mdadm", "mkfs.xfs", "mkfs.ext4", "mount", "dnf", "mkdir")
 

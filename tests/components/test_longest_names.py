@@ -13,7 +13,7 @@ import pytest
 from components.config import ConfigError, parse
 from localcloud.aws.provider.table import AWS
 from localcloud.gcp.provider.kind import GCP
-from localcloud.provider import resources
+from localcloud.provider import plan
 from localcloud.provider.convert import RefusedError
 from tests.components.recording import Made, Recorder
 from tests.components.stacks import IMAGE, run_program
@@ -29,10 +29,7 @@ ARN = "arn:aws:resource-groups:us-west-2:123456789012:group/reserved"
 def stack(cloud: str) -> dict[str, Any]:
     """A stack file with every part that makes something, and the longest names in it."""
     team, environment = TEAM[cloud]
-    rungs: list[dict[str, Any]] = [
-        {"market": "on_demand", "max_cpus": 64},
-        {"market": "spot", "max_cpus": 64},
-    ]
+    rungs: list[dict[str, Any]] = [{"market": "on_demand", "max_cpus": 64}, {"market": "spot", "max_cpus": 64}]
     queue: dict[str, Any] = {"images": {"default": IMAGE}, "item": {"cpus": 2}, "capacity": rungs}
     queue["mounts"] = {LONG: {"path": "/files", "file_system": FILES[cloud]}}
     config = {
@@ -78,7 +75,7 @@ def test_the_provider_takes_every_name(made: Recorder) -> None:
         if each.type.startswith(("aws:", "gcp:")):
             named += bool(row(each).autoname)
             try:
-                resources.check(row(each), each.name, {}, each.inputs, b"seed")
+                plan.check(row(each), each.name, {}, each.inputs, b"seed")
             except RefusedError as error:  # of other inputs too: ids of the mocks are not the clouds'
                 refused += [f"{each.type} {each.name}: {error}"] if error.path in NAMES else []
     assert refused == []

@@ -5,7 +5,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.gcp.instance_group import IMAGES
+from components.services.pubsub.instance_group import IMAGES
 from tests.components.recording import Recorder
 from tests.components.stacks import run_program, run_stack, settings
 

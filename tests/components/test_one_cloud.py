@@ -1,46 +1,57 @@
-"""Programs where only one cloud's SDK is installed, as `make preview` installs it for a stack.
+"""Programs where only one cloud's SDK and client are installed, as `make preview` installs them for a stack.
 
-The other SDK cannot be imported, so a module that wants it at its head fails; tests of the programs have both.
+Those of the other cloud cannot be imported, so a module that wants them at its head fails; tests of the programs have
+both.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import pkgutil
 import runpy
 import sys
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from click.testing import CliRunner
 
-import ops
+from ops.__main__ import COMMANDS
+from ops.clouds import CLIENTS
 from plugin.package import COMPONENTS
 from tests.components.recording import run
 from tests.components.stacks import ROOT, settings
 
 OURS = ("components", "ops", "plugin")
-OTHER = {"aws": "pulumi_gcp", "gcp": "pulumi_aws"}
+OTHER = {"aws": "gcp", "gcp": "aws"}
+OF_ONE = {"quotas": "gcp", "insights": "aws"}
+"""Commands for the stacks of one cloud alone."""
 CI = {"repository": "team/repository", "environments": ["dev"]}
 
 
 @pytest.fixture(params=OTHER)
 def cloud(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A cloud, while the other one's SDK is not there and our modules are imported anew."""
+    """A cloud, while what the other one needs is not there and our modules are imported anew."""
     ours = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in OURS}
     with pytest.MonkeyPatch.context() as patch:
         for name in ours:
             patch.delitem(sys.modules, name)
-        patch.setitem(sys.modules, OTHER[request.param], None)
+        absent = CLIENTS[OTHER[request.param]]
+        # Google's name is also that of libraries that Pulumi needs.
+        absent = [name.replace("google.", "google.auth") for name in absent]
+        for name in [name for name in sys.modules if name.startswith(tuple(f"{each}." for each in absent))] + absent:
+            patch.setitem(sys.modules, name, None)
         yield request.param
         for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
             del sys.modules[name]
 
 
 def test_the_fixture_takes_an_sdk_away(cloud: str) -> None:
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module(OTHER[cloud])
+    for name in (
+        ("pulumi_gcp", "google.auth.exceptions") if cloud == "aws" else ("pulumi_aws", "boto3", "botocore.config")
+    ):
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(name)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("components.gcp.store" if cloud == "aws" else "components.aws.store")
 
@@ -70,20 +81,28 @@ def test_a_teams_program_runs(cloud: str) -> None:
 
 def test_the_plugin_and_its_components_of_the_cloud_are_imported(cloud: str) -> None:
     importlib.import_module("plugin.provider")
-    found = [module for module in COMPONENTS.values() if not module.startswith(f"components.{_other(cloud)}.")]
-    assert len(found) > 5
-    for module in found:
+    modules = [module for kind, module in COMPONENTS.items() if not kind.startswith(OTHER[cloud].title())]
+    assert len(modules) > 5
+    for module in modules:
         importlib.import_module(module)
 
 
-def test_the_commands_of_operators_are_imported(cloud: str) -> None:
-    names = [
-        module.name for module in pkgutil.walk_packages(ops.__path__, "ops.") if not module.name.endswith("main__")
-    ]
-    assert len(names) > 20
-    for name in names:
-        importlib.import_module(name)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_operators_starts_or_names_what_to_install(cloud: str, command: str) -> None:
+    done = CliRunner().invoke(importlib.import_module("ops.__main__").main, [command, "--help"])
+    if OF_ONE.get(command, cloud) == cloud:
+        assert (done.exit_code, done.output.partition(" ")[0]) == (0, "Usage:")
+    else:
+        assert (done.exit_code, f"make .venv/.{OTHER[cloud]}" in done.output) == (2, True)
 
 
-def _other(cloud: str) -> str:
-    return OTHER[cloud].removeprefix("pulumi_")
+def test_what_was_added_by_hand_is_asked_of_the_stacks_cloud(cloud: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = importlib.import_module("ops.additions.ask")
+    asked = []
+    monkeypatch.setattr(ask, "answered", lambda *_: {})
+    monkeypatch.setattr(ask, "exported", lambda _: [])
+    monkeypatch.setattr("ops.engine.region_of", lambda *_: "us-west-2")
+    monkeypatch.setattr(f"ops.additions.{cloud}.added", lambda *_: asked.append(cloud) or [])
+    settings = importlib.import_module("components.config").StackConfig
+    assert ask.additions("team-dev", settings.model_construct(cloud=cloud)) == []
+    assert asked == [cloud]

@@ -142,7 +142,6 @@ def test_the_descriptor_is_written_into_the_store():
     assert cpu.aws is not None
     assert cpu.aws.job_queue == "arn:mock:JobQueue:demo-local-cpu-queue"
     assert [(rung.market, rung.max_cpus) for rung in cpu.capacity] == [("spot", 8)]
-    # An older stack's descriptor stays as it is.
     assert "max_price_percent" not in written.inputs["content"]
     assert descriptor.writable == []
 

@@ -75,11 +75,7 @@ def test_a_team_on_aws_runs_in_the_shared_network_with_a_security_group_of_its_o
 
 
 def test_a_team_on_aws_may_pull_the_repositories_that_its_images_name():
-    recorder = team(
-        "vision-dev",
-        ON_AWS,
-        {"default": f"shared://base{DIGEST}", "own": "registry://preprocess:1"},
-    )
+    recorder = team("vision-dev", ON_AWS, {"default": f"shared://base{DIGEST}", "own": "registry://preprocess:1"})
     assert pulls(recorder) == {f"{ARN}/base", ARN.replace("shared-prod", "vision-dev/*")}
     definition = recorder.one("batch.JobDefinition", "vision-dev-cpu-default")
     assert f"{ON_AWS['registry_url']}/base{DIGEST}" in str(definition.inputs)
@@ -200,14 +196,8 @@ def test_what_is_shared_on_gcp():
         ({"network": '{"egress": "public"}'}, 'tidemill-shared:network.egress: "public"'),
         ({"network": '{"cidr": "8.8.0.0/16"}'}, 'tidemill-shared:network.cidr: "8.8.0.0/16"'),
         ({"network": "nat"}, 'tidemill-shared:network: "nat"'),
-        (
-            {"cloud": "gcp", "network": '{"zones": 2}'},
-            "tidemill-shared:network.zones: 2",
-        ),
-        (
-            {"cloud": "gcp", "registry": '{"repositories": ["a"]}'},
-            'tidemill-shared:registry.repositories: ["a"]',
-        ),
+        ({"cloud": "gcp", "network": '{"zones": 2}'}, "tidemill-shared:network.zones: 2"),
+        ({"cloud": "gcp", "registry": '{"repositories": ["a"]}'}, 'tidemill-shared:registry.repositories: ["a"]'),
     ],
 )
 def test_a_wrong_shared_stack_is_one_line_and_nothing_is_made(config: dict[str, str], line: str):

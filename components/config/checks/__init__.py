@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from components.config.checks import aws, gcp
 from components.config.checks.common import check_stack
 from components.config.checks.images import repository_of, shared_repository_of
 from components.config.checks.waivers import check_waivers
 from components.config.models import StackConfig
+from components.rooms import cloud_room, service_room
 
 __all__ = ["check", "repository_of", "shared_repository_of"]
-
-_RULES = {"aws": (aws.check_stack, aws.check_queue), "gcp": (gcp.check_stack, gcp.check_queue)}
 
 
 def check(config: StackConfig) -> None:
@@ -18,9 +16,8 @@ def check(config: StackConfig) -> None:
 
     Keys of the other cloud come first: they often explain the rest.
     """
-    stack_rules, queue_rules = _RULES[config.cloud]
-    stack_rules(config)
+    cloud_room(config.cloud, "checks").check_stack(config)
     check_stack(config)
     check_waivers(config)
     for name, queue in config.queues.items():
-        queue_rules(config, ("queues", name), queue)
+        service_room(config.cloud, "checks").check_queue(config, ("queues", name), queue)

@@ -12,17 +12,17 @@ from components import machines
 from components.config.checks.file_systems import check_mounted
 from components.config.checks.hosts import check_host, check_nested
 from components.config.checks.images import check_worker
-from components.config.checks.refused import refuse
+from components.config.checks.other_cloud import refuse
 from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
 from components.config.models import StackConfig
 from components.config.network_models import Network
 from components.config.queue_models import Queue
-from tidemill import capacity
+from tidemill import capacity, services
 
 Path = tuple[str, ...]
 
 MOUNTS = ("file_system", "host", "efs", "s3", "gcs", "filestore")
-"""What a mount may be of."""
+"""Kinds of mounts."""
 
 _ULIMITS = (
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
@@ -103,14 +103,14 @@ def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], a
 
 def check_families(path: Path, queue: Queue, cloud: str) -> None:
     """Every family must be one that a stack may name."""
-    known = machines.families(cloud)
+    families = machines.families(cloud)
     for index, family in enumerate(queue.machines.families):
-        if family not in known:
-            guess = nearest(family, known)
+        if family not in families:
+            guess = nearest(family, families)
             raise ConfigError(
                 key_path([*path, "machines", "families", index]),
                 shown(family),
-                f"families of {cloud.upper()}: {', '.join(known)}",
+                f"families of {cloud.upper()}: {', '.join(families)}",
                 f"Did you mean {guess}?" if guess else "Take one of these",
             )
 
@@ -118,10 +118,10 @@ def check_families(path: Path, queue: Queue, cloud: str) -> None:
 def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
     """One architecture per queue on AWS, and GPU machines only for GPU items."""
     families = queue.machines.families
-    known = machines.families(cloud)
+    types = machines.families(cloud)
     here = key_path([*path, "machines", "families"])
-    kinds = {family: known[family][0].architecture for family in families}
-    if cloud == "aws" and len(set(kinds.values())) > 1:
+    kinds = {family: types[family][0].architecture for family in families}
+    if services.of_cloud(cloud).one_architecture and len(set(kinds.values())) > 1:
         by_kind = "; ".join(
             f"{kind}: {', '.join(f for f in families if kinds[f] == kind)}" for kind in sorted(set(kinds.values()))
         )
@@ -131,13 +131,13 @@ def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
             f"families of one architecture ({by_kind}), because a job queue of Batch takes no two",
             "Make a queue for each architecture",
         )
-    with_gpus = [family for family in families if known[family][0].gpus]
+    with_gpus = [family for family in families if types[family][0].gpus]
     if queue.item.gpus and not with_gpus:
         raise ConfigError(
             key_path([*path, "item", "gpus"]),
             str(queue.item.gpus),
             f"0 on machines without GPUs ({', '.join(families)})",
-            f"Take GPU families: {', '.join(f for f in known if known[f][0].gpus)}",
+            f"Take GPU families: {', '.join(f for f in types if types[f][0].gpus)}",
         )
     if with_gpus and (not queue.item.gpus or len(with_gpus) < len(families)):
         raise ConfigError(
@@ -150,10 +150,10 @@ def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
 
 def check_fit(path: Path, queue: Queue, cloud: str, selected: Sequence[machines.MachineType], remedy: str) -> None:
     """An item must fit a machine of the queue."""
-    item = queue.item
-    if any(capacity.slots(cloud, machine, item) for machine in selected):
+    item, service = queue.item, services.of_cloud(cloud)
+    if any(capacity.slots(service, machine, item) for machine in selected):
         return
-    memory = max(capacity.usable_memory_mib(cloud, machine) for machine in selected)
+    memory = max(capacity.usable_memory_mib(service, machine) for machine in selected)
     most = (max(m.cpus for m in selected), memory, max(m.gpus for m in selected))
     raise ConfigError(
         key_path([*path, "item"]),
@@ -247,7 +247,7 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
 
 
 def within(uri: str, granted: str) -> bool:
-    """Whether a grant of a bucket or prefix covers a URI; ``s3://raw`` does not cover ``s3://raw-images``."""
+    """True if a grant of a bucket or prefix covers a URI; ``s3://raw`` does not cover ``s3://raw-images``."""
     return f"{uri}/".startswith(granted if granted.count("/") > 2 else f"{granted}/")
 
 

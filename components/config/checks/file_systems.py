@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from components.config.checks.refused import refuse
+from components.config.checks.other_cloud import refuse
 from components.config.errors import ConfigError, key_path, missing, nearest, shown
 from components.config.file_system_models import FileSystem
 from components.config.models import StackConfig
@@ -110,12 +110,12 @@ def check_mounted(path: Sequence[str], name: str | None, config: StackConfig) ->
         path: The mount's place in the config.
         name: What its `file_system` says; None if it mounts something else.
     """
-    known = [*config.file_systems]
-    if name is not None and name not in known:
-        guess = nearest(name, known)
+    names = [*config.file_systems]
+    if name is not None and name not in names:
+        guess = nearest(name, names)
         raise ConfigError(
             key_path([*path, "file_system"]),
             shown(name),
-            f"file systems of this stack: {', '.join(known) or 'it makes none'}",
+            f"file systems of this stack: {', '.join(names) or 'it makes none'}",
             f"Did you mean {guess!r}?" if guess else f"Add {name} to tidemill:file_systems, or remove the mount",
         )

@@ -23,7 +23,7 @@ def check_nested(path: Sequence[str | int], mounts: Mapping[str, Mount]) -> None
                 raise ConfigError(key_path([*path, name, "host"]), shown(inner), allowed, f"Mount {outer} alone")
 
 
-def check_host(path: Sequence[str | int], name: str, mount: Mount, cloud: str = "aws") -> None:
+def check_host(path: Sequence[str | int], name: str, mount: Mount, cloud: str) -> None:
     """A folder of the machine must not be the machine's own.
 
     Raises:

@@ -28,8 +28,8 @@ def shared_repository_of(image: str) -> str | None:
 
 
 def _repository(where: str, image: str) -> str | None:
-    found = STACKS_IMAGE.fullmatch(image)
-    return found[2] if found and found[1] == where else None
+    match = STACKS_IMAGE.fullmatch(image)
+    return match[2] if match and match[1] == where else None
 
 
 def check_worker(config: StackConfig) -> None:

@@ -50,13 +50,13 @@ def _check_common(config: StackConfig) -> None:
         seen.add(value)
 
 
-def _known(key: str, given: Mapping[str, object], known: Sequence[str], hint: str) -> None:
+def _known(key: str, given: Mapping[str, object], allowed: Sequence[str], hint: str) -> None:
     for name in given:
-        if name not in known:
-            guess = nearest(name, known)
+        if name not in allowed:
+            guess = nearest(name, allowed)
             raise ConfigError(
                 key_path([*_HERE, key, name]),
                 f"the unknown name {name!r}",
-                f"this stack's {key}: {', '.join(known) or 'it has none'}",
+                f"this stack's {key}: {', '.join(allowed) or 'it has none'}",
                 f"Did you mean {guess!r}?" if guess else hint,
             )

@@ -11,23 +11,23 @@ from components.config.models import StackConfig
 Named = tuple[tuple[str | int, ...], str | None]
 """A key's place in the config, and its value."""
 
-_REGION = re.compile(r"arn:[^:]*:[^:]*:(?P<aws>[^:]+):.*|.*/(locations|regions)/(?P<gcp>[^/]+)/.*")
+_REGION = re.compile(r"arn:[^:]*:[^:]*:([^:]+):.*|.*/(?:locations|regions)/([^/]+)/.*")
 
 
 def check_place(config: StackConfig, region: str | None, project: str | None) -> None:
-    """What machines, alarms and buckets use must be in the stack's region, imports in its project too.
+    """Check that what machines, alarms and buckets use is in the stack's region, and imports in its project too.
 
     Args:
         region: The stack's region; None if it comes from the environment.
-        project: The stack's project on GCP; None as above.
+        project: The stack's project; None as above, and where a cloud has none.
 
     Raises:
         ConfigError: the first thing that is elsewhere.
     """
     imports = [*_imports(config)]
     for path, value in [*imports, *_used(config)]:
-        if value and (found := _REGION.fullmatch(value)):
-            _same(path, value, "region", found["aws"] or found["gcp"], region)
+        if value and (match := _REGION.fullmatch(value)):
+            _same(path, value, "region", match[1] or match[2], region)
     for path, value in imports:
         if value and value.startswith("projects/"):
             _same(path, value, "project", value.split("/")[1], project)
@@ -66,8 +66,8 @@ def _zones(config: StackConfig) -> Iterator[Named]:
         yield ("file_systems", name, "zone"), files.zone
 
 
-def _same(path: Sequence[str | int], value: str, what: str, found: str, wanted: str | None) -> None:
-    if wanted is not None and found != wanted:
+def _same(path: Sequence[str | int], value: str, what: str, place: str, wanted: str | None) -> None:
+    if wanted is not None and place != wanted:
         raise ConfigError(
             key_path(path), shown(value), f"what is in {wanted}, the stack's {what}", "Name one that is there"
         )

@@ -62,7 +62,7 @@ def submitter_policies(config: StackConfig) -> list[list[str]]:
 
 
 def looks_apart(config: StackConfig) -> bool:
-    """Whether what submitters may look at and publish to needs a policy of its own."""
+    """True if the submitters' rights to look and to publish need a policy of their own."""
     return _looks(config) > MOST_MANAGED - _FIRST
 
 

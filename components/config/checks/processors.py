@@ -10,7 +10,7 @@ from components.config.queue_models import Queue
 
 def check_both(config: StackConfig, path: Path, queue: Queue) -> None:
     """Of both processors, machines need an image each, and either all bring the worker or none does."""
-    if len(queue.architectures("gcp")) < 2:
+    if len(queue.architectures(config.cloud)) < 2:
         return
     here = [*path, "machines"]
     if queue.machines.image:

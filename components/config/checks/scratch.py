@@ -21,8 +21,8 @@ def check_scratch(path: Path, queue: Queue, cloud: str, selected: Sequence[Machi
         return
     without = sorted({machine.family for machine in selected if not machine.local_gib})
     if without or not selected:
-        known = machines.families(cloud)
-        having = [family for family in known if any(machine.local_gib for machine in known[family])]
+        families = machines.families(cloud)
+        having = [family for family in families if any(machine.local_gib for machine in families[family])]
         where = f"; {', '.join(without)} have none" if without else " in this size"
         raise ConfigError(
             key_path([*path, "scratch"]),

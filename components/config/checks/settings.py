@@ -8,13 +8,14 @@ from typing import Any
 
 from components.config.errors import ConfigError, unknown
 from components.config.models import StackConfig
+from components.rooms import CLOUDS, cloud_room
 
 OWN = "tidemill"
-_KEYS = [*(f"{OWN}:{name}" for name in StackConfig.model_fields), "aws:region", "gcp:project", "gcp:region"]
+_PROVIDERS = [cloud_room(cloud, "keys") for cloud in CLOUDS]
+_KEYS = [*(f"{OWN}:{name}" for name in StackConfig.model_fields), *(key for each in _PROVIDERS for key in each.PLACES)]
 _MISSPELT = 0.8
 """As similar as `tidemil` and `tidemill`, and more than another program's name."""
-_CREDENTIALS = ("aws:secretKey", "aws:token", "gcp:accessToken", "gcp:credentials")
-"""Sources: https://www.pulumi.com/registry/packages/aws/installation-configuration/ and the same page of gcp."""
+_CREDENTIALS = [key for each in _PROVIDERS for key in each.CREDENTIALS]
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

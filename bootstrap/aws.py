@@ -1,0 +1,26 @@
+"""The stack of an AWS account."""
+
+from typing import Any
+
+import pulumi
+
+from components.aws.account import account_of
+from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
+from components.aws.ci import AwsCi, AwsCiArgs
+from components.base import as_args
+
+
+def make(config: pulumi.Config, ci: dict[str, Any], *, purge: bool) -> AwsBootstrap:
+    """Make an account's resources, and CI's identities if there are settings for them."""
+    tags = {"tidemill:account": "bootstrap"}
+    linked = config.require_object("serviceLinkedRoles")
+    account = AwsBootstrap("tidemill", AwsBootstrapArgs(service_linked_roles=linked, purge=purge, tags=tags))
+    if ci:
+        own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}
+        roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
+        login = {"preview": roles.preview_role_arn, "deploy": roles.deploy_role_arns}
+        # CI logs in to a stack's region, and the state may be in another one.
+        backend = pulumi.Output.concat(account.backend_url, "?region=", account_of(account).region)
+        pulumi.export("ci", {"backend_url": backend, **login})
+        pulumi.export("permission_boundaries", roles.boundary_arns)
+    return account

@@ -1,0 +1,179 @@
+"""Rules of a stack on AWS."""
+
+from __future__ import annotations
+
+import re
+
+from components.config.checks import common
+from components.config.checks.file_systems import check_on_aws
+from components.config.checks.images import STACKS_IMAGE
+from components.config.checks.imports import check_aws_imports
+from components.config.checks.policies import check_policies
+from components.config.errors import ConfigError, key_path, shown
+from components.config.models import Budget, Logs, StackConfig, Store
+from components.config.monitoring_models import Monitoring
+from components.config.shared_models import SharedConfig
+from components.config.types import AWS_KEY, AWS_PRINCIPAL, SNS_TOPIC
+
+LONGEST_NAME = 36
+"""Team, hyphen and environment: what is left of IAM's 64 for a role's suffix and auto-naming.
+Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
+
+MOST_ENVIRONMENTS = 50
+"""Compute environments of an account and region, and job queues as well.
+Source: https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"""
+
+RETENTION_DAYS = (
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+)  # fmt: skip
+"""Values that CloudWatch Logs accepts.
+Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
+
+_RESERVED_PREFIXES = ("sthree-", "amzn-s3-demo-")
+"""Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
+
+_ECR_IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/")
+_ON_GCP = "only on GCP"
+
+
+def check_stack(config: StackConfig) -> None:
+    """Rules of a stack on AWS, except those of its queues."""
+    _names(config)
+    _other_clouds(config)
+    check_logs(config.logs)
+    check_budget(config.budget)
+    check_monitoring(config.monitoring)
+    _existing_network(config)
+    check_aws_imports(config)
+    check_on_aws(config)
+    for key, image in config.worker_images.items():
+        _worker(key, image)
+    _size(config)
+    check_policies(config)
+
+
+def _worker(key: str, image: str) -> None:
+    """The worker's image must be in ECR: machines fetch it with their own role, without the ECS agent."""
+    if not (STACKS_IMAGE.fullmatch(image) or _ECR_IMAGE.match(image)):
+        raise ConfigError(
+            key_path([key]),
+            shown(image),
+            "an image in ECR: registry:// (the stack's registry), shared:// (a shared one), or "
+            "<account>.dkr.ecr.<region>.amazonaws.com/name@sha256:<64 hex digits>",
+            "`make worker PUSH=REGISTRY` pushes it and prints the reference",
+        )
+
+
+def check_shared(config: SharedConfig) -> None:
+    """Rules of a shared stack on AWS: the models have them all."""
+
+
+def check_logs(logs: Logs) -> None:
+    """Retention and archive must be possible with CloudWatch and Firehose."""
+    if logs.retention_days not in RETENTION_DAYS:
+        raise ConfigError(
+            key_path(["logs", "retention_days"]),
+            str(logs.retention_days),
+            f"one of {', '.join(map(str, RETENTION_DAYS))}",
+            Logs.model_fields["retention_days"].description or "",
+        )
+    if logs.archive == "bigquery":
+        raise ConfigError(key_path(["logs", "archive"]), shown("bigquery"), "bucket; BigQuery is GCP's", "Take bucket")
+    common.check_key(["logs"], logs, AWS_KEY, "the ARN of a KMS key")
+
+
+def check_budget(budget: Budget | None) -> None:
+    """The budget's keys are AWS's."""
+    if budget is not None:
+        common.refuse(["budget"], budget, "billing_account", _ON_GCP, "Remove it; an AWS account has its own budgets")
+
+
+def check_monitoring(monitoring: Monitoring) -> None:
+    """The keys are AWS's, and there is one way to tell people."""
+    here = ["monitoring"]
+    if monitoring.channels:
+        common.refuse(here, monitoring, "channels", _ON_GCP, "Name an SNS topic in `topic`")
+    common.check_topics(monitoring.job_channels, SNS_TOPIC, "the ARN of an SNS topic")
+    if monitoring.topic and monitoring.notify:
+        raise ConfigError(
+            key_path([*here, "notify"]),
+            shown(monitoring.notify),
+            "nothing together with topic",
+            "Subscribe these addresses to the topic, or leave the topic out",
+        )
+    if monitoring.stalled_minutes and monitoring.stalled_minutes % 5:
+        raise ConfigError(
+            key_path([*here, "stalled_minutes"]),
+            str(monitoring.stalled_minutes),
+            "a multiple of 5, the minutes between two looks of the alarm",
+            "Round it up",
+        )
+    if monitoring.stalled_minutes and not monitoring.tells:
+        raise ConfigError(
+            key_path([*here, "stalled_minutes"]),
+            str(monitoring.stalled_minutes),
+            "only with notify or topic",
+            "Say in notify who is to be told",
+        )
+
+
+def check_store(store: Store) -> None:
+    """The store's keys are S3's."""
+    common.refuse(["store"], store, "soft_delete_days", _ON_GCP, "Leave it out; versioning keeps what was overwritten")
+    common.check_key(["store"], store, AWS_KEY, "the ARN of a KMS key")
+
+
+def _other_clouds(config: StackConfig) -> None:
+    described = "s3://bucket or s3://bucket/prefix/, without wildcards"
+    for key, words in (("read", "What jobs may read"), ("write", "What jobs may read and write")):
+        uris = getattr(config.data, key)
+        common.check_values(["data", key], uris, lambda uri: uri.startswith("s3://"), described, words)
+    check_store(config.store)
+    common.check_values(
+        ["access", "submitters"],
+        config.access.submitters,
+        AWS_PRINCIPAL.fullmatch,
+        "the ARN of an IAM user or role, or arn:aws:iam::<account>:root",
+        "Name a principal of AWS",
+    )
+
+
+def _existing_network(config: StackConfig) -> None:
+    common.check_one_network(config.network)
+    existing = config.network.existing
+    if existing is None:
+        return
+    here = ["network", "existing"]
+    for key in ("network", "subnetwork"):
+        common.refuse(here, existing, key, _ON_GCP, "Name vpc_id and subnet_ids")
+    common.check_all_set(here, existing, ("vpc_id", "subnet_ids"))
+
+
+def _names(config: StackConfig) -> None:
+    full = f"{config.team}-{config.environment}"
+    if len(full) > LONGEST_NAME:
+        raise ConfigError(
+            key_path(["team"]),
+            shown(config.team),
+            f"team and environment with at most {LONGEST_NAME - 1} characters together; these have {len(full) - 1}",
+            "Shorten one of them; AWS limits the names of roles and buckets that are made from them",
+        )
+    if full.startswith(_RESERVED_PREFIXES):
+        raise ConfigError(
+            key_path(["team"]),
+            shown(config.team),
+            f"a name that does not start with {' or '.join(_RESERVED_PREFIXES)}",
+            "Rename the team; S3 reserves these prefixes of bucket names",
+        )
+
+
+def _size(config: StackConfig) -> None:
+    rungs = sum(len(queue.capacity) for queue in config.queues.values())
+    if rungs > MOST_ENVIRONMENTS:
+        raise ConfigError(
+            key_path(["queues"]),
+            f"{rungs} rungs in all queues together",
+            f"{MOST_ENVIRONMENTS} or less",
+            "Leave rungs or queues out, or make a second stack in another region or account; each rung is a compute "
+            "environment, and Batch has no more",
+        )

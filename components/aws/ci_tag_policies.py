@@ -1,0 +1,52 @@
+"""CI's permissions for what only tags tell apart: the file systems and launch templates of an environment's stacks."""
+
+from __future__ import annotations
+
+from components.aws.ci_policies import TAG, Home
+from components.aws.policy import Statement, allow
+
+_CHANGE = (
+    "CreateAccessPoint CreateMountTarget DeleteAccessPoint DeleteFileSystem DeleteFileSystemPolicy DeleteMountTarget "
+    "ModifyMountTargetSecurityGroups PutBackupPolicy PutFileSystemPolicy PutLifecycleConfiguration UntagResource "
+    "UpdateFileSystem"
+)
+_KINDS = [f"elasticfilesystem:*:{{account}}:{kind}/*" for kind in ("access-point", "file-system")]
+_TEMPLATES = ["ec2:*:{account}:launch-template/*"]
+_CHANGE_TEMPLATE = "CreateLaunchTemplateVersion CreateTags DeleteLaunchTemplate DeleteTags ModifyLaunchTemplate"
+_SERVICES = [f"{service}.amazonaws.com" for service in ("backup", "elasticfilesystem")]
+
+
+def file_statements(home: Home, environment: str) -> list[Statement]:
+    """Create and change file systems, without mounting any. Their names are ids, so tags tell them apart, as with keys.
+
+    Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticfilesystem.html
+    """
+    asked, own = ({f"aws:{kind}Tag/{TAG}": environment} for kind in ("Request", "Resource"))
+    made = home.arns(_KINDS)
+    roles = home.arns([f"iam::{{account}}:role/aws-service-role/{service}/*" for service in _SERVICES])
+    return [
+        allow(["elasticfilesystem:CreateFileSystem"], made, {"StringEquals": asked}),
+        # A resource that is being created has no tag yet.
+        allow(["elasticfilesystem:TagResource"], made, {"StringEquals": asked, "StringEqualsIfExists": own}),
+        allow([f"elasticfilesystem:{action}" for action in _CHANGE.split()], made, {"StringEquals": own}),
+        # The first file system of an account, and the first with backups, bring the service its own role.
+        # Source: https://docs.aws.amazon.com/efs/latest/ug/using-service-linked-roles.html
+        allow(["iam:CreateServiceLinkedRole"], roles, {"StringEquals": {"iam:AWSServiceName": _SERVICES}}),
+    ]
+
+
+def template_statements(home: Home, environment: str) -> list[Statement]:
+    """Create and change launch templates of the environment, and no others: a new version may decide what the machines
+    of another environment, or of people's own groups, run with their roles.
+
+    Only a template that is being created can get the tag, so that no other can be claimed.
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html and
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+    """
+    asked, own = ({f"aws:{kind}Tag/{TAG}": environment} for kind in ("Request", "Resource"))
+    templates = home.arns(_TEMPLATES)
+    return [
+        allow(["ec2:CreateLaunchTemplate"], templates, {"StringEquals": asked}),
+        allow(["ec2:CreateTags"], templates, {"StringEquals": {**asked, "ec2:CreateAction": "CreateLaunchTemplate"}}),
+        allow([f"ec2:{action}" for action in _CHANGE_TEMPLATE.split()], templates, {"StringEquals": own}),
+    ]

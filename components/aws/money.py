@@ -1,0 +1,45 @@
+"""Bills of AWS for the parts of a stack, apart from its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from tidemill.prices import HOURS_A_MONTH
+
+if TYPE_CHECKING:
+    from components.config import NewNetwork, StackConfig
+    from components.money import Book, Line
+
+_ENDPOINTS = 6
+"""Interface endpoints of a network without internet, apart from those for the queues' secrets."""
+
+
+def network(new: NewNetwork, services: Collection[str], staying: int, book: Book) -> Iterator[Line]:
+    """Idle cost of a new network; `services` need interface endpoints in addition to Batch's."""
+    if new.egress == "nat":
+        yield book.line("network: NAT gateway", 1, "nat_gateway_hour", HOURS_A_MONTH)
+        yield book.line("network: address of the NAT gateway", 1, "public_ipv4_hour", HOURS_A_MONTH)
+    elif new.egress == "endpoints":
+        count = (_ENDPOINTS + len(services)) * new.zones
+        yield book.line("network: interface endpoints in all zones", count, "interface_endpoint_hour", HOURS_A_MONTH)
+
+
+def busy_network(new: NewNetwork, book: Book) -> Iterator[Line]:
+    """A network's hourly cost in addition to its idle cost: none."""
+    yield from ()
+
+
+def address(market: str) -> str:
+    """The price of a machine's public address."""
+    return "public_ipv4_hour"
+
+
+def monitoring(config: StackConfig, book: Book) -> Iterator[Line]:
+    """The dashboard and alarms; the metrics that they read cost something in hours with work alone."""
+    wanted = config.monitoring
+    if wanted.dashboard:
+        yield book.line("dashboard", 1, "dashboard_month")
+    rungs = [len(queue.open_rungs) for queue in config.queues.values()]
+    if metrics := sum(map(wanted.alarm_metrics, rungs)):
+        yield book.line("alarms: metrics that they read", metrics, "alarm_metric_month")

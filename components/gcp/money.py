@@ -1,0 +1,43 @@
+"""Bills of Google Cloud for the parts of a stack, apart from its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from components.config.monitoring_models import CONDITIONS
+from tidemill.prices import HOURS_A_MONTH
+
+if TYPE_CHECKING:
+    from components.config import NewNetwork, StackConfig
+    from components.money import Book, Line
+
+_NAT_MACHINES = 32
+"""Cloud NAT is billed by machine up to so many, then at its maximum. Source: https://cloud.google.com/nat/pricing"""
+
+
+def network(new: NewNetwork, services: Collection[str], staying: int, book: Book) -> Iterator[Line]:
+    """Idle cost of a new network. The gateway itself is billed by the machines that use it."""
+    if new.egress != "nat":
+        return
+    yield book.line("network: address of Cloud NAT", 1, "public_ipv4_hour", HOURS_A_MONTH)
+    if staying:
+        count, hours = min(staying, _NAT_MACHINES), HOURS_A_MONTH / _NAT_MACHINES
+        yield book.line("network: Cloud NAT for machines that stay", count, "nat_gateway_hour", hours)
+
+
+def busy_network(new: NewNetwork, book: Book) -> Iterator[Line]:
+    """A network's hourly cost in addition to its idle cost."""
+    if new.egress == "nat":
+        yield book.line("network: Cloud NAT gateway", 1, "nat_gateway_hour")
+
+
+def address(market: str) -> str:
+    """The price of a machine's public address: less for those of Spot machines."""
+    return "public_ipv4_spot_hour" if market == "spot" else "public_ipv4_hour"
+
+
+def monitoring(config: StackConfig, book: Book) -> Iterator[Line]:
+    """The alarms."""
+    if config.monitoring.tells:
+        yield book.line("alarms: conditions of alert policies", CONDITIONS, "alert_condition_month")

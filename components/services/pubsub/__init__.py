@@ -1,0 +1,1 @@
+"""Queues on Pub/Sub: instance groups of machines that a reconciler keeps."""

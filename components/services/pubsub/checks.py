@@ -1,0 +1,186 @@
+"""Rules of a queue on Pub/Sub."""
+
+from __future__ import annotations
+
+import re
+
+from components import machines
+from components.config.checks import common
+from components.config.checks.common import Path
+from components.config.checks.images import check_images
+from components.config.checks.machines import check_image, left_in
+from components.config.checks.processors import check_both
+from components.config.checks.purchase import check_bought_on_gcp
+from components.config.checks.scratch import check_scratch
+from components.config.errors import ConfigError, key_path, shown
+from components.config.models import StackConfig
+from components.config.queue_models import Queue
+from components.config.types import GCP_IMAGE, GCP_RESERVATION
+from components.gcp.checks import check_reachable
+from components.services.pubsub.keys import of_size
+from tidemill.capacity import most_machines
+from tidemill.services import pubsub
+
+MOST_MACHINES = 2000
+"""Machines of a regional group.
+Source: https://cloud.google.com/compute/docs/instance-groups/regional-migs"""
+
+_MOUNTS = ("file_system", "host", "gcs", "filestore")
+"""Source: https://cloud.google.com/container-optimized-os/docs/concepts/disks-and-filesystem"""
+_SECRET = re.compile(r"projects/[a-z0-9.:-]+/secrets/[\w-]{1,255}(/versions/(latest|[1-9]\d*))?")
+_TAKEN_VARIABLES = ("GOOGLE_", "GCE_", "CLOUDSDK_", "PUBSUB_")
+_ON_AWS = "only on AWS"
+
+
+def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
+    """Rules of a queue on GCP."""
+    common.refuse(path, queue, "aws", _ON_AWS, "Remove it; gcp has what only GCP has")
+    common.refuse(path, queue, "timeout_minutes", _ON_AWS, "Leave it out; a job's items have a time limit of their own")
+    common.refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")
+    _images(config, path, queue)
+    _machines(path, queue)
+    check_both(config, path, queue)
+    for index, rung in enumerate(queue.capacity):
+        for key in ("name", "drain"):
+            hint = "Leave it out; a group takes changes for the machines that it makes later, and none is ended"
+            common.refuse([*path, "capacity", index], rung, key, _ON_AWS, hint)
+    _ladder(path, queue)
+    check_bought_on_gcp(path, queue, GCP_RESERVATION)
+    common.check_rungs(path, queue, queue.machines.size, "lower machines.cpus")
+    _counts(path, queue)
+    _secrets(path, queue)
+    _mounts(config, path, queue)
+    common.check_limits(path, queue)
+    if queue.scratch_gib < 10:
+        raise ConfigError(
+            key_path([*path, "scratch_gib"]),
+            str(queue.scratch_gib),
+            "10 or more, the smallest balanced disk",
+            "Raise scratch_gib",
+        )
+
+
+def _images(config: StackConfig, path: Path, queue: Queue) -> None:
+    check_images(config, path, queue)
+    if len(queue.images) > 1:
+        raise ConfigError(
+            key_path([*path, "images"]),
+            f"images {', '.join(queue.images)}",
+            "only default: on GCP a machine starts its one container before it knows which job it will work for",
+            "Make a queue for each image",
+        )
+    check_reachable(config, [*path, "images", "default"], queue.images["default"])
+    check_reachable(config, [*path, "gcp", "fuse_image"], queue.gcp.fuse_image)
+
+
+def _machines(path: Path, queue: Queue) -> None:
+    wanted, cpus = queue.machines, queue.machines.cpus
+    common.check_families(path, queue, "gcp")
+    here = [*path, "machines", "cpus"]
+    if cpus.min != cpus.max:
+        raise ConfigError(
+            key_path(here),
+            f"{{min: {cpus.min}, max: {cpus.max}}}",
+            "one number on GCP, such as 16: the autoscaler gives each machine the same share of the backlog "
+            "(singleInstanceAssignment) and limits machines, not vCPUs, so all machines of a queue have one size",
+            "Name one size; more families give more Spot capacity",
+        )
+    common.check_kinds(path, queue, "gcp")
+    _accelerators(path, queue)
+    selected = of_size(wanted.families, cpus.max, local=queue.scratch == "local")
+    check_scratch(path, queue, "gcp", selected)
+    if not selected:
+        families = machines.families("gcp")
+        sizes = "; ".join(f"{family}: {machines.sizes(families[family])}" for family in wanted.families)
+        raise ConfigError(key_path(here), str(cpus.max), f"a size of the families ({sizes})", "Take one of the sizes")
+    check_image(path, queue, GCP_IMAGE, "projects/<project>/global/images/<image> or .../images/family/<family>")
+    common.check_fit(path, queue, "gcp", left_in(path, queue, selected), "raise machines.cpus")
+
+
+def _accelerators(path: Path, queue: Queue) -> None:
+    """A template attaches the same accelerator to every machine."""
+    types = machines.families("gcp")
+    families = queue.machines.families
+    if queue.item.gpus and len(families) > 1 and any(types[family][0].attach for family in families):
+        raise ConfigError(
+            key_path([*path, "machines", "families"]),
+            shown(families),
+            "one family where GPUs are attached (n1-t4), the template attaches the same to every machine",
+            "Make a queue for each family",
+        )
+
+
+def _ladder(path: Path, queue: Queue) -> None:
+    markets = [rung.market for rung in queue.capacity]
+    if len(set(markets)) == len(markets) > 1 and markets != ["spot", "on_demand"]:
+        raise ConfigError(
+            key_path([*path, "capacity"]),
+            shown(markets),
+            "spot, on_demand, or spot and then on_demand: the second opens when Spot has run dry",
+            "Put spot first",
+        )
+
+
+def _counts(path: Path, queue: Queue) -> None:
+    size = queue.machines.size
+    counts = [most_machines(pubsub.SERVICE, rung.max_cpus, size) for rung in queue.capacity]
+    for index, rung in enumerate(queue.capacity):
+        if counts[index] > MOST_MACHINES:
+            raise ConfigError(
+                key_path([*path, "capacity", index, "max_cpus"]),
+                str(rung.max_cpus),
+                f"{MOST_MACHINES * size} or less, {MOST_MACHINES} machines of {size} vCPUs are the most of a group",
+                "Lower max_cpus, raise machines.cpus, or make a second queue",
+            )
+    if queue.gcp.min_machines > counts[0]:
+        raise ConfigError(
+            key_path([*path, "gcp", "min_machines"]),
+            str(queue.gcp.min_machines),
+            f"{counts[0]} or less, as machines of {size} vCPUs fit into the first rung's {queue.capacity[0].max_cpus}",
+            "Lower min_machines or raise max_cpus",
+        )
+
+
+def _secrets(path: Path, queue: Queue) -> None:
+    for name in queue.secrets:
+        if name.startswith(_TAKEN_VARIABLES):
+            raise ConfigError(
+                key_path([*path, "secrets", name]),
+                shown(name),
+                f"a name that does not start with {', '.join(_TAKEN_VARIABLES)}",
+                "Rename it; the worker's own login reads such variables",
+            )
+    common.check_secrets(
+        path,
+        queue,
+        _SECRET,
+        "projects/<project>/secrets/<name>, with or without /versions/<number>",
+        "Put the secret into Secret Manager and its name here",
+    )
+
+
+def _mounts(config: StackConfig, path: Path, queue: Queue) -> None:
+    common.check_mounts(path, queue, config, _MOUNTS)
+    for name, mount in queue.mounts.items():
+        here = [*path, "mounts", name]
+        if mount.gcs and not mount.read_only and not any(common.within(mount.gcs, uri) for uri in config.data.write):
+            raise ConfigError(
+                key_path([*here, "gcs"]),
+                shown(mount.gcs),
+                "what tidemill:data's write lists, or read_only: true",
+                f"Set read_only: true, or add {mount.gcs} to tidemill:data.write",
+            )
+        if mount.gcs and queue.gcp.fuse_image is None:
+            raise ConfigError(
+                key_path([*here, "gcs"]),
+                shown(mount.gcs),
+                "a bucket only where gcp.fuse_image is set: Container-Optimized OS has no gcsfuse",
+                "Push an image that has gcsfuse and set gcp.fuse_image to it, by digest",
+            )
+        if mount.host and mount.host.startswith("/mnt/disks/extra") and queue.gcp.extra_disk_gib is None:
+            raise ConfigError(
+                key_path([*here, "host"]),
+                shown(mount.host),
+                "a folder other than /mnt/disks/extra, which is the extra disk's, while gcp.extra_disk_gib is not set",
+                "Set gcp.extra_disk_gib",
+            )
