@@ -1,8 +1,11 @@
 """Entry point of `python -m ops`: one module per command, loaded on demand."""
 
 import importlib
+from typing import Any
 
 import click
+
+from ops.clouds import CLIENTS
 
 # Each command is the function of its name. Loading all of them takes a second (both clouds' SDKs and the engine's), so
 # listing them loads none.
@@ -15,14 +18,14 @@ COMMANDS = {
     "drift": ("ops.drift", "Compare what is deployed with what the code says."),
     "estimate": ("ops.estimate", "Estimate a stack's cost: idle per month, and at most per hour."),
     "first-account": ("ops.first_account", "Check on a real account what localcloud only assumes."),
-    "insights": ("ops.insights", "Turn Container Insights of a stack on AWS on or off."),
+    "insights": ("ops.clouds.aws_insights", "Turn Container Insights of a stack on AWS on or off."),
     "orphans": ("ops.orphans", "List deployed stacks whose file is gone."),
     "owners": ("ops.owners", "Write CODEOWNERS for what guards the stacks."),
     "plan": ("ops.deploy", "Preview a stack on your login and save the plan."),
     "preview": ("ops.preview", "Show what a stack would make, under the policies."),
     "prices": ("ops.prices", "Show or refresh the price table."),
     "queue": ("ops.queue", "Add, change or remove a queue of a stack file."),
-    "quotas": ("ops.quotas", "Check a GCP project's quotas against a stack."),
+    "quotas": ("ops.clouds.gcp_quotas", "Check a GCP project's quotas against a stack."),
     "review": ("ops.review.command", "Show what a change does, most dangerous first."),
     "stack": ("ops.stack", "Write a new team's stack file."),
     "workflows": ("ops.workflows", "Lint the GitHub workflows."),
@@ -31,6 +34,17 @@ COMMANDS = {
 
 class Commands(click.Group):
     """The group of them."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a cloud whose part is not installed is the caller's to install."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            cloud = next((cloud for cloud, names in CLIENTS.items() if (error.name or "").startswith(names)), None)
+            if cloud is None:
+                raise
+            text = f"what {cloud} stacks need is not installed. Install it: make .venv/.{cloud}"
+            raise click.UsageError(text) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names."""

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,23 +13,33 @@ import click
 import yaml
 
 from components.config import ConfigError, from_file
+from components.rooms import CLOUDS, DEFAULT
 from ops import git
 from ops.imports import closure
 from ops.project import POLICY, ROOT, STACKS
 from ops.review.document import Base
+from tidemill import services
 
-ALL, AWS, GCP, NONE, IMPORTERS = "all", "aws", "gcp", "none", "importers"
+ALL, NONE, IMPORTERS = "all", "none", "importers"
+
+
+def _rooms(cloud: str) -> tuple[str, ...]:
+    """Folders of a cloud and of the service of its queues."""
+    service = services.of_cloud(cloud).name
+    return f"components/{cloud}/", f"components/services/{service}/"
+
+
+def _of_clouds() -> Iterator[tuple[str, str]]:
+    for cloud in CLOUDS:
+        own = (f"tidemill/machines/data/{cloud}.json", f"tidemill/prices/data/{cloud}/")
+        yield from ((path, cloud) for path in (*_rooms(cloud), *own))
+
 
 RULES = (
     ("stacks/", NONE),  # stack files are looked at first; the rest is for editors
-    ("components/aws/", AWS),
-    ("components/gcp/", GCP),
+    *_of_clouds(),
     ("components/", ALL),
     ("policy/", ALL),
-    ("tidemill/machines/data/aws.json", AWS),
-    ("tidemill/machines/data/gcp.json", GCP),
-    ("tidemill/prices/data/aws/", AWS),
-    ("tidemill/prices/data/gcp/", GCP),
     # A stack's program reads some of it; the rest is the client and the worker, whose image a stack names by digest.
     ("tidemill/", IMPORTERS),
     ("__main__.py", ALL),
@@ -40,7 +50,7 @@ RULES = (
     ("bootstrap/", NONE),
     ("plugin/", NONE),
     ("shared/", NONE),
-    # What no stack's program reads.
+    # Paths that no stack's program reads.
     (".ci/", NONE),
     (".github/", NONE),
     (".gitignore", NONE),
@@ -156,12 +166,12 @@ def json_object(name: str, text: str) -> dict[str, Any]:
         click.UsageError: It holds none.
     """
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except json.JSONDecodeError as error:
         raise click.UsageError(f"{name} is not valid JSON: {error}; {_HOME_HINT}.") from None
-    if not isinstance(found, dict):
-        raise click.UsageError(f"{name} is {found!r:.40}, not a JSON object; {_HOME_HINT}.")
-    return found
+    if not isinstance(content, dict):
+        raise click.UsageError(f"{name} is {content!r:.40}, not a JSON object; {_HOME_HINT}.")
+    return content
 
 
 def stacks(folder: Path = STACKS) -> dict[str, Stack]:
@@ -196,10 +206,10 @@ def _as_it_was(name: str, text: str) -> Stack:
     """A stack by the text of its file, which may be wrong: nothing reads it any more."""
     try:
         keys = yaml.safe_load(text)["config"]
-        cloud, environment = keys.get("tidemill:cloud", AWS), keys.get("tidemill:environment", "")
+        cloud, environment = keys.get("tidemill:cloud", DEFAULT), keys.get("tidemill:environment", "")
         return replace(_stack(name, cloud, environment, keys.get(f"{cloud}:region", "")), removed=True)
     except (yaml.YAMLError, TypeError, KeyError, AttributeError):
-        return replace(_stack(name, AWS, "", ""), removed=True)
+        return replace(_stack(name, DEFAULT, "", ""), removed=True)
 
 
 def _stack(name: str, cloud: str, environment: str, region: str) -> Stack:
@@ -213,28 +223,32 @@ def why(paths: Iterable[str], known: Iterable[Stack]) -> dict[str, str]:
     Nothing affects a removed stack but the removal of its file.
     """
     listed = list(known)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for path in paths:
         own, whose = _STACK_FILE.fullmatch(path), scope(path)
         for stack in listed:
             if stack.stack == own["stack"] if own else whose in (ALL, stack.cloud) and not stack.removed:
-                found.setdefault(stack.stack, path)
-    return found
+                reasons.setdefault(stack.stack, path)
+    return reasons
 
 
 def scope(path: str) -> str:
-    """Whose stacks a path can affect, stack files aside: `all`, `aws`, `gcp` or `none`."""
+    """Whose stacks a path can affect, stack files aside: `all`, those of a cloud, or `none`."""
     whose = next(
         (whose for start, whose in RULES if path == start or (start[-1] == "/" and path.startswith(start))), ALL
     )
     if whose != IMPORTERS:
         return whose
-    reached = [cloud for cloud, other in ((AWS, GCP), (GCP, AWS)) if path in _imported(without=other)]
-    return {0: NONE, 1: "".join(reached), 2: ALL}[len(reached)]
+    reached = [cloud for cloud in CLOUDS if path in _imported(cloud)]
+    return ALL if len(reached) == len(CLOUDS) else "".join(reached) or NONE
 
 
 @cache
-def _imported(without: str) -> frozenset[str]:
-    """The files that a stack's program and its policy pack import, without one cloud's components."""
-    policies = (path.relative_to(ROOT).as_posix() for path in POLICY.rglob("*.py"))
-    return closure(["__main__.py", *policies], (f"components/{without}/",))
+def _imported(cloud: str) -> frozenset[str]:
+    """The files that a cloud's program and its policy pack import; those of a room are imported by computed names."""
+    service = services.of_cloud(cloud).name
+    records = (f"tidemill/clouds/{cloud}/__init__.py", f"tidemill/services/{service}/__init__.py")
+    rooms = (POLICY, *(ROOT / room for room in _rooms(cloud)))
+    files = (path.relative_to(ROOT).as_posix() for room in rooms for path in room.rglob("*.py"))
+    others = tuple(room for other in CLOUDS if other != cloud for room in _rooms(other))
+    return closure(["__main__.py", *records, *files], others)

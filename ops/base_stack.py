@@ -11,6 +11,7 @@ from typing import Any
 import click
 import yaml
 
+from components.rooms import DEFAULT
 from localcloud.cloud import Cloud, GcpCloud
 from ops import git, project
 from ops.processes import output
@@ -79,8 +80,8 @@ def foreign(value: Any) -> set[str]:
         return {name for each in value.values() for name in foreign(each)}
     if isinstance(value, list):
         return {name for each in value for name in foreign(each)}
-    found = [(pattern.match(str(value)), name) for pattern, name in _FOREIGN]
-    return {match.expand(name) for match, name in found if match}
+    matches = [(pattern.match(str(value)), name) for pattern, name in _FOREIGN]
+    return {match.expand(name) for match, name in matches if match}
 
 
 def _stack_file(folder: Path, stack: str) -> Path:
@@ -91,7 +92,7 @@ def _same_place(base: Base, stack: str, folder: Path, today: Path) -> None:
     """Copy what `stack init` wrote into today's stack file to the base's, with localcloud's project."""
     path = _stack_file(folder, stack)
     settings, now = (yaml.safe_load(each.read_text(encoding="utf-8")) for each in (path, _stack_file(today, stack)))
-    clouds = [each["config"].get("tidemill:cloud", "aws") for each in (settings, now)]
+    clouds = [each["config"].get("tidemill:cloud", DEFAULT) for each in (settings, now)]
     if clouds[0] != clouds[1]:
         raise click.ClickException(
             f"{stack}: it is on {clouds[0]} in {base} and on {clouds[1]} now. A stack cannot move; make another one."

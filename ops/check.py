@@ -16,6 +16,7 @@ from components.config.errors import nearest, shown
 from components.config.load import read_file
 from components.schema import schema
 from ops import project
+from ops.clouds import facts
 from ops.provider_settings import misspelled
 
 WRONG = 2
@@ -34,10 +35,10 @@ def check(stacks: tuple[str, ...]) -> None:
     """
     every = sorted(project.STACKS.glob("Pulumi.*.yaml"))
     paths = [project.stack_file(stack) for stack in stacks] or every
-    found = problems(paths, [path for path in every if path not in paths])
-    for line in found:
+    faults = problems(paths, [path for path in every if path not in paths])
+    for line in faults:
         click.echo(line, err=True)
-    if found:
+    if faults:
         sys.exit(WRONG)
     click.echo(f"All {len(paths)} stack files are valid." if len(paths) > 1 else f"{paths[0].name} is valid.")
 
@@ -50,9 +51,9 @@ def problems(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
     """
     twice = {path: line for path, line in _twice([*others, *paths]).items() if path in paths}
     environments = _environments([*others, *paths])
-    found = {path: _problem(path) or _crossing(path, environments) or twice.get(path) for path in paths}
+    faults = {path: _problem(path) or _crossing(path, environments) or twice.get(path) for path in paths}
     # Some errors begin with the file's name themselves.
-    return [f"{path.name}: {line.removeprefix(f'{path.name}: ')}" for path, line in found.items() if line]
+    return [f"{path.name}: {line.removeprefix(f'{path.name}: ')}" for path, line in faults.items() if line]
 
 
 def _problem(path: Path) -> str | None:
@@ -118,7 +119,7 @@ def _twice(paths: Iterable[Path]) -> dict[Path, str]:
         except ConfigError:
             continue
         cloud = config.cloud
-        place = (cloud, keys.get(f"{cloud}:region"), keys.get("gcp:project") if cloud == "gcp" else None)
+        place = (cloud, keys.get(f"{cloud}:region"), keys.get(f"{cloud}:project"))
         name = f"{config.team}-{config.environment}"
         other = seen.setdefault((*place, name), path)
         if other != path:
@@ -130,12 +131,9 @@ def _twice(paths: Iterable[Path]) -> dict[Path, str]:
 
 
 def _crossing(path: Path, environments: set[str]) -> str | None:
-    """Names of a stack on AWS that contain another environment: IAM's patterns match names.
-
-    Source: components/aws/ci_policies.py (``*-dev-*``)
-    """
+    """Names of a stack that contain another environment, where permissions match names by patterns."""
     config = from_file(path)
-    if config.cloud != "aws":
+    if not facts(config.cloud).NAMES_ARE_PATTERNS:
         return None
     # A name with only the team begins with it.
     named = {"team": f"{config.team}-{config.environment}-"}
@@ -152,10 +150,10 @@ def _crossing(path: Path, environments: set[str]) -> str | None:
 
 
 def _environments(paths: Iterable[Path]) -> set[str]:
-    """The environments of stacks on AWS; an invalid file has none."""
-    found = set()
+    """The environments of stacks whose names are matched by patterns; an invalid file has none."""
+    names = set()
     for path in paths:
         with contextlib.suppress(ConfigError):
             config = from_file(path)
-            found |= {config.environment} if config.cloud == "aws" else set()
-    return found
+            names |= {config.environment} if facts(config.cloud).NAMES_ARE_PATTERNS else set()
+    return names

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ops import project
-from ops.added.ask import additions
+from ops.additions.ask import additions
 from ops.engine import mistakes_told, shown
 from ops.project import policy_options, read_config
 
@@ -32,9 +32,9 @@ def plan(stack: str, out: Path) -> None:
     """
     if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise click.UsageError(f"--out {out}: {out.parent} is not a folder that you may write to.")
-    for each in additions(stack, read_config(stack)):
+    for addition in additions(stack, read_config(stack)):
         # The engine does not see it, and `deploy` leaves it.
-        click.echo(f"Added by hand, and left by `deploy`: {each.resource}: {each.what}", err=True)
+        click.echo(f"Added by hand, and left by `deploy`: {addition.resource}: {addition.what}", err=True)
     sys.exit(_pulumi(stack, "preview", "--diff", "--save-plan", str(out.resolve()), timeout=_PREVIEW_SECONDS))
 
 
@@ -61,7 +61,7 @@ def deploy(stack: str, saved: Path | None) -> None:
 
 
 def _refuse_other(saved: Path) -> None:
-    """Refuse a file that is no plan, before the engine starts.
+    """Refuse a file that is not a plan, before the engine starts.
 
     Source: https://pkg.go.dev/github.com/pulumi/pulumi/sdk/v3/go/common/apitype, DeploymentPlanV1
     """

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from ops.added import Addition
-from ops.added.ask import additions
+from ops.additions import Addition
+from ops.additions.ask import additions
+from ops.engine_messages import advice
 from ops.github import GitHub, keep_issue
 from ops.preview import document_of
 from ops.project import read_config
 from ops.review.document import parse
 from ops.review.escape import code
-from ops.told import advice
 
 _KEPT = ("same", "read", "refresh")
 """Steps of a preview with a refresh that change nothing; `refresh` is the read itself."""

@@ -18,12 +18,13 @@ from components.config import StackConfig
 from localcloud.cloud import Cloud, CloudError, GcpCloud
 from localcloud.engine import EngineError
 from ops import base_stack
+from ops.engine_messages import events, policies, summary, without_noise
 from ops.processes import output, run
 from ops.project import ROOT, copy_project, policy_options, stack_file
 from ops.review.document import VERSION, Base
-from ops.told import events, policies, summary, without_noise
 
 _TIMEOUT_SECONDS = 600
+_ANSWER_SECONDS = 120
 _CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
 # `--event-log` requires it.
 _DEBUGGING = {"PULUMI_DEBUG_COMMANDS": "true"}
@@ -42,6 +43,16 @@ def mistakes_told() -> Iterator[None]:
         raise click.ClickException(f"not finished after {error.timeout:.0f} s; stopped") from None
     except (CloudError, EngineError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def answered(*words: str) -> Any:
+    """The engine's answer to a command as JSON, on the caller's login.
+
+    Raises:
+        click.ClickException: It refuses, or does not answer in time.
+    """
+    with mistakes_told():
+        return json.loads(_said(["pulumi", *words, "--non-interactive"], ROOT, os.environ, _ANSWER_SECONDS))
 
 
 class PreviewRun:
@@ -69,14 +80,14 @@ class PreviewRun:
     def document(self, *, refresh: bool = False) -> dict[str, Any]:
         """Run the preview and return the preview document, even if the preview fails."""
         with self._project() as (folder, env):
-            found = document(self._stack, self._config, folder, env, refresh=refresh, protected=self._protected)
+            preview = document(self._stack, self._config, folder, env, refresh=refresh, protected=self._protected)
         base = self._base and {**self._base.model_dump(), "has_stack": self._was_up}
-        return {**self._in_its_project(found), "base": base}
+        return {**self._in_its_project(preview), "base": base}
 
-    def _in_its_project(self, found: dict[str, Any]) -> dict[str, Any]:
+    def _in_its_project(self, preview: dict[str, Any]) -> dict[str, Any]:
         """The document with the stack's own GCP project where localcloud's only one stands."""
         own = yaml.safe_load(stack_file(self._stack).read_text(encoding="utf-8"))["config"].get("gcp:project")
-        return json.loads(json.dumps(found).replace(self._stood_in, own)) if self._stood_in and own else found
+        return json.loads(json.dumps(preview).replace(self._stood_in, own)) if self._stood_in and own else preview
 
     @contextmanager
     def _project(self) -> Iterator[tuple[Path, Mapping[str, str]]]:
@@ -176,9 +187,14 @@ def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
         # It has one project; the copied stack file names the team's.
         commands.append(["pulumi", "config", "set", "gcp:project", cloud.project, "--stack", stack])
     for command in commands:
-        code, said = output(command, cwd=project, env=cloud.env, timeout=60)
-        if code:
-            raise click.ClickException(f"{' '.join(command)}: {base_stack.reason(said)}")
+        _said(command, project, cloud.env, 60)
+
+
+def _said(command: list[str], folder: Path, env: Mapping[str, str], timeout: float) -> str:
+    code, said = output(command, cwd=folder, env=env, timeout=timeout)
+    if code:
+        raise click.ClickException(f"{' '.join(command)}: {base_stack.reason(said)}")
+    return said
 
 
 def region_of(stack: str, cloud: str) -> str | None:

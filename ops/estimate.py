@@ -29,10 +29,10 @@ def estimate(stacks: tuple[str, ...], as_json: bool) -> None:
     """
     found = {stack: of_stack(stack) for stack in stacks}
     if as_json:
-        click.echo(json.dumps([document(stack, each) for stack, each in found.items()], indent=1))
+        click.echo(json.dumps([document(stack, costs) for stack, costs in found.items()], indent=1))
         return
-    for number, (stack, each) in enumerate(found.items()):
-        click.echo(("\n" if number else "") + "\n".join(table(stack, each)))
+    for number, (stack, costs) in enumerate(found.items()):
+        click.echo(("\n" if number else "") + "\n".join(table(stack, costs)))
 
 
 def of_stack(stack: str) -> StackEstimate:
@@ -49,31 +49,31 @@ def of_stack(stack: str) -> StackEstimate:
     return money.estimate(config, region)
 
 
-def document(stack: str, found: StackEstimate) -> dict:
+def document(stack: str, costs: StackEstimate) -> dict:
     """The estimate as plain data with stable keys; null is unknown."""
     return {
         "stack": stack,
-        **{key: value for key, value in dataclasses.asdict(found).items() if key != "origin"},
-        "as_of": found.as_of.isoformat() if found.as_of else None,
-        "sources": list(found.origin.sources) if found.origin else [],
-        "idle_month_total": dataclasses.asdict(found.idle),
-        "burn_hour_total": dataclasses.asdict(found.burn),
+        **{key: value for key, value in dataclasses.asdict(costs).items() if key != "origin"},
+        "as_of": costs.as_of.isoformat() if costs.as_of else None,
+        "sources": list(costs.origin.sources) if costs.origin else [],
+        "idle_month_total": dataclasses.asdict(costs.idle),
+        "burn_hour_total": dataclasses.asdict(costs.burn),
         "not_counted": NOT_COUNTED,
     }
 
 
-def table(stack: str, found: StackEstimate) -> Iterable[str]:
+def table(stack: str, costs: StackEstimate) -> Iterable[str]:
     """The estimate for people."""
-    yield f"{stack}, {found.cloud} {found.region}"
-    yield from _part("Idle, per month", found.idle_month, found.idle)
-    yield from _part("At full capacity, per hour", found.burn_hour, found.burn)
-    if found.origin is None:
-        known = ", ".join(prices.regions(found.cloud))
-        yield f"The price table has no prices for {found.region}; it has {known}."
-        yield f"`python -m ops prices refresh --cloud {found.cloud} --region {found.region}` asks the cloud."
+    yield f"{stack}, {costs.cloud} {costs.region}"
+    yield from _part("Idle, per month", costs.idle_month, costs.idle)
+    yield from _part("At full capacity, per hour", costs.burn_hour, costs.burn)
+    if costs.origin is None:
+        known = ", ".join(prices.regions(costs.cloud))
+        yield f"The price table has no prices for {costs.region}; it has {known}."
+        yield f"`python -m ops prices refresh --cloud {costs.cloud} --region {costs.region}` asks the cloud."
         return
-    yield f"USD; the oldest price used is from {found.as_of}. Not counted: {NOT_COUNTED}."
-    yield from (f"Source: {source}" for source in found.origin.sources)
+    yield f"USD; the oldest price used is from {costs.as_of}. Not counted: {NOT_COUNTED}."
+    yield from (f"Source: {source}" for source in costs.origin.sources)
 
 
 def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""What git knows about this checkout: where a change began, which files it changes, and their earlier content."""
+"""Asks git about this checkout: where a change began, which files it changes, and their earlier content."""
 
 import io
 import subprocess
@@ -21,33 +21,33 @@ def base(ref: str) -> Base:
         click.UsageError: This is not a git checkout, git does not know the commit, or it shares no history with HEAD.
     """
     commit = _commit(ref)
-    found = _git("merge-base", commit, "HEAD")
-    if found.returncode:
+    output = _git("merge-base", commit, "HEAD")
+    if output.returncode:
         raise click.UsageError(f"--base {ref}: it has no commit in common with HEAD. {_HISTORY}")
-    return Base(ref=ref, commit=found.stdout.decode().strip())
+    return Base(ref=ref, commit=output.stdout.decode().strip())
 
 
 def changed(ref: str) -> list[str]:
-    """The paths that HEAD has changed since it left a branch, including deleted files and both names of moved ones.
+    """The project's paths that HEAD has changed since it left a branch, deleted files and old names included.
 
     Raises:
         click.UsageError: As `base`.
     """
-    found = _git("diff", "--name-only", "--no-renames", "-z", base(ref).commit, "HEAD", "--")
-    return [path for path in found.stdout.decode().split("\0") if path]
+    output = _git("diff", "--relative", "--name-only", "--no-renames", "-z", base(ref).commit, "HEAD", "--")
+    return [path for path in output.stdout.decode().split("\0") if path]
 
 
 def differing(commit: str) -> list[str]:
     """The paths in which the project's folder differs from a commit, including edits that are not committed."""
-    found = _git("diff", "--name-only", "--no-renames", "-z", commit, "--")
+    output = _git("diff", "--relative", "--name-only", "--no-renames", "-z", commit, "--")
     new = _git("ls-files", "--others", "--exclude-standard", "-z")
-    return sorted({path for done in (found, new) for path in done.stdout.decode().split("\0") if path})
+    return sorted({path for done in (output, new) for path in done.stdout.decode().split("\0") if path})
 
 
 def content(commit: str, path: str) -> str | None:
     """The text of a file of the project as it is in a commit; None if the commit does not have it."""
-    found = _git("cat-file", "blob", f"{commit}:./{path}")
-    return None if found.returncode else found.stdout.decode(errors="replace")
+    output = _git("cat-file", "blob", f"{commit}:./{path}")
+    return None if output.returncode else output.stdout.decode(errors="replace")
 
 
 def extract(commit: str, names: tuple[str, ...], folder: Path) -> None:
@@ -70,10 +70,10 @@ def _commit(ref: str) -> str:
     if (inside := _git("rev-parse", "--verify", "HEAD")).returncode:
         raise click.UsageError(f"--base {ref}: there is no commit to compare with here: {_said(inside)}.")
     for name in (ref, f"origin/{ref}"):
-        found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        if not found.returncode and name == ref:
-            return found.stdout.decode().strip()
-        if not found.returncode:
+        output = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        if not output.returncode and name == ref:
+            return output.stdout.decode().strip()
+        if not output.returncode:
             raise click.UsageError(f"--base {ref}: git does not know this commit. Did you mean {name}?")
     raise click.UsageError(f"--base {ref}: git does not know this commit, branch or tag. {_HISTORY}")
 

@@ -1,4 +1,4 @@
-"""What CI writes on GitHub: one comment per pull request and one issue per stack, both edited in place.
+"""Writes CI's reports on GitHub: one comment per pull request and one issue per stack, both edited in place.
 
 Uses the REST API with the token and the address from the workflow's environment
 (https://docs.github.com/en/actions/reference/workflows-and-actions/variables), not `gh`.
@@ -65,9 +65,9 @@ class GitHub:
             only_edit: If there is no comment yet, write none and return None.
         """
         text = {"body": fitting(f"{mark}\n{body}")}
-        for found in self._pages(f"issues/{pull}/comments", {}):
-            if found["body"].startswith(mark):
-                return self._call("PATCH", f"issues/comments/{found['id']}", text)["html_url"]
+        for existing in self._pages(f"issues/{pull}/comments", {}):
+            if existing["body"].startswith(mark):
+                return self._call("PATCH", f"issues/comments/{existing['id']}", text)["html_url"]
         return None if only_edit else self._call("POST", f"issues/{pull}/comments", text)["html_url"]
 
     def open_issue(self, title: str, body: str, label: str = LABEL) -> str:
@@ -93,8 +93,8 @@ class GitHub:
     def _open(self, title: str, label: str) -> int | None:
         """The number of the oldest open issue with a title and a label."""
         order = {"state": "open", "labels": label, "sort": "created", "direction": "asc"}
-        found = (issue for issue in self._pages("issues", order) if "pull_request" not in issue)
-        return next((issue["number"] for issue in found if issue["title"] == title), None)
+        issues = (issue for issue in self._pages("issues", order) if "pull_request" not in issue)
+        return next((issue["number"] for issue in issues if issue["title"] == title), None)
 
     def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         page, items = 1, [{}] * _PAGE

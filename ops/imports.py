@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ops.project import ROOT
 
@@ -14,31 +15,62 @@ def closure(starts: Iterable[str], without: tuple[str, ...] = ()) -> frozenset[s
     """The paths of the modules that run with some modules, themselves included.
 
     Imports inside functions count, except in `tidemill/`, which loads its client and its clouds only for callers who
-    name them.
+    name them. A module that imports by a computed name, such as a room of a cloud, counts with all that may be meant.
 
     Args:
         starts: Paths of Python files, from the project's folder.
         without: Beginnings of paths that are not followed, such as `components/gcp/`.
     """
-    found: set[str] = set()
+    files: set[str] = set()
     left = list(starts)
     while left:
         path = left.pop()
-        if path not in found and not path.startswith(without):
-            found.add(path)
+        if path not in files and not path.startswith(without):
+            files.add(path)
             left += _imported(path)
-    return frozenset(found)
+    return frozenset(files)
 
 
 @cache
 def _imported(path: str) -> tuple[str, ...]:
     tree = ast.parse((ROOT / path).read_bytes())
     nodes = _run(tree) if path.startswith("tidemill/") else ast.walk(tree)
-    return tuple(sorted({file for node in nodes for name in _names(node, path) for file in _files(name)}))
+    files = {file for node in nodes for name in _names(node, path) for file in _files(name)}
+    return tuple(sorted(files.union(_computed(tree))))
+
+
+def _computed(tree: ast.Module) -> Iterator[str]:
+    """The files of modules whose names a module computes in an f-string, if it calls `import_module`."""
+    if not any(isinstance(node, ast.Name) and node.id == "import_module" for node in ast.walk(tree)):
+        return
+    texts = {
+        node.targets[0].id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            name = "".join(_known(part, texts) for part in node.values)
+            if "*" in name and name.startswith(tuple(f"{package}." for package in _PACKAGES)):
+                pattern = name.replace(".", "/")
+                # What `tidemill` finds so are the rooms of clouds and services, which are packages.
+                modules = () if name.startswith("tidemill.") else ROOT.glob(f"{pattern}.py")
+                for file in (*modules, *ROOT.glob(f"{pattern}/__init__.py")):
+                    yield file.relative_to(ROOT).as_posix()
+
+
+def _known(part: ast.expr, texts: dict[str, Any]) -> str:
+    """A part of an f-string; `*` for what is known only when the program runs."""
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    value = part.value if isinstance(part, ast.FormattedValue) else part
+    return str(texts.get(value.id, "*")) if isinstance(value, ast.Name) else "*"
 
 
 def _run(node: ast.AST) -> Iterator[ast.AST]:
-    """What runs when a module is imported: neither the bodies of functions nor what only type checkers read."""
+    """Nodes that run when a module is imported: neither the bodies of functions nor code for type checkers alone."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             continue

@@ -9,12 +9,10 @@ import click
 
 from ops import project
 from ops.affected import Stack, ci_variables, json_object
-from ops.engine import mistakes_told
+from ops.engine import answered
 from ops.github import GitHub, keep_issue
-from ops.processes import output
 from ops.review.document import VERSION
 
-_SECONDS = 120
 TITLE = "Stacks without a file"
 DESTROY = "git checkout COMMIT-BEFORE -- stacks/Pulumi.{0}.yaml && pulumi destroy --stack {0}"
 """How to give up a stack whose file is gone."""
@@ -53,13 +51,9 @@ def deployed() -> dict[str, int]:
     Raises:
         click.ClickException: The backend cannot be read.
     """
-    command = ["pulumi", "stack", "ls", "--json", "--non-interactive"]
-    with mistakes_told():
-        code, said = output(command, cwd=project.ROOT, env=os.environ, timeout=_SECONDS)
-    if code:
-        raise click.ClickException(f"{' '.join(command)}: {' '.join(said.split())[-400:]}")
     # A backend with organizations puts them before the name.
-    return {each["name"].rpartition("/")[2]: each.get("resourceCount") or 0 for each in json.loads(said)}
+    listed = answered("stack", "ls", "--json")
+    return {each["name"].rpartition("/")[2]: each.get("resourceCount") or 0 for each in listed}
 
 
 def report(left: dict[str, int]) -> str:
@@ -106,7 +100,7 @@ def _title() -> str:
 
 def _homes() -> list[dict[str, str]]:
     """Each backend once, with the reader's login to it."""
-    found: dict[str, dict[str, str]] = {}
+    homes: dict[str, dict[str, str]] = {}
     for name, text in sorted(ci_variables().items()):
         cloud = name.removeprefix("TIDEMILL_").partition("_")[0].lower()
         if not name.startswith(("TIDEMILL_AWS_", "TIDEMILL_GCP_")) or not text:
@@ -117,5 +111,5 @@ def _homes() -> list[dict[str, str]]:
             raise click.UsageError(f"{name}: backend_url and preview are required (docs/ci.md).")
         region = parse_qs(urlsplit(url).query).get("region", [""])[0]
         home = {"home": name, "cloud": cloud, "region": region, "backend_url": url}
-        found.setdefault(url, {**home, "provider": login.get("provider", ""), "preview": login["preview"]})
-    return list(found.values())
+        homes.setdefault(url, {**home, "provider": login.get("provider", ""), "preview": login["preview"]})
+    return list(homes.values())

@@ -7,27 +7,10 @@ from collections.abc import Iterable
 
 from components.config import ConfigError
 from components.config.errors import nearest
+from components.rooms import CLOUDS
+from ops.clouds import facts
 
-SETTINGS = {
-    "aws": (
-        "accessKey", "allowedAccountIds", "assumeRoleWithWebIdentity", "assumeRoles", "customCaBundle", "defaultTags",
-        "ec2MetadataServiceEndpoint", "ec2MetadataServiceEndpointMode", "endpoints", "forbiddenAccountIds", "httpProxy",
-        "httpsProxy", "ignoreTags", "insecure", "maxRetries", "noProxy", "profile", "region", "retryMode",
-        "s3UsEast1RegionalEndpoint", "s3UsePathStyle", "secretKey", "sharedConfigFiles", "sharedCredentialsFiles",
-        "skipCredentialsValidation", "skipMetadataApiCheck", "skipRegionValidation", "skipRequestingAccountId",
-        "stsRegion", "tagPolicyCompliance", "token", "tokenBucketRateLimiterCapacity", "useDualstackEndpoint",
-        "useFipsEndpoint", "userAgents",
-    ),
-    "gcp": (
-        "accessToken", "addPulumiAttributionLabel", "batching", "billingProject", "credentials", "defaultLabels",
-        "deletionPolicy", "disableGlobalProjectWarning", "disableGooglePartnerName", "externalCredentials",
-        "googlePartnerName", "impersonateServiceAccount", "impersonateServiceAccountDelegates", "pollInterval",
-        "preferGlobalEndpoints", "preferRegionalEndpoints", "project", "pulumiAttributionLabelAdditionStrategy",
-        "region", "requestReason", "requestTimeout", "scopes", "skipRegionValidation", "universeDomain",
-        "userProjectOverride", "zone",
-    ),
-}  # fmt: skip
-"""Those of each; GCP also has an endpoint for each service, whose name ends with `CustomEndpoint`."""
+SETTINGS = {cloud: facts(cloud).SETTINGS for cloud in CLOUDS}
 _NAMESPACES = ("tidemill", *SETTINGS, "pulumi")
 
 
@@ -41,7 +24,7 @@ def misspelled(keys: Iterable[str]) -> ConfigError | None:
             if guess:
                 fix = f"Did you mean {guess}:{name}?"
                 return ConfigError(key, "", "", fix, sentence=f": no provider is called {namespace}")
-        elif name.split(".")[0] not in known and not (namespace == "gcp" and name.endswith("CustomEndpoint")):
+        elif name.split(".")[0] not in known and not name.endswith(facts(namespace).SETTINGS_END):
             guess = nearest(name, known)
             fix = f"Did you mean {namespace}:{guess}?" if guess else "Remove the key"
             return ConfigError(key, "", "", fix, sentence=f" is not a setting of the {namespace} provider")

@@ -11,6 +11,7 @@ from ruamel.yaml.comments import CommentedMap
 from components.config import ConfigError, StackConfig
 from components.images import own_repositories
 from ops import deploy, stack_files
+from ops.clouds import facts
 from ops.project import read_config, stack_file
 
 _KEY = "tidemill:queues"
@@ -106,15 +107,11 @@ def _assign(queue_: CommentedMap, pairs: list[tuple[list[str | int], Any]]) -> N
 
 
 def _protected(stack: str) -> str | None:
-    """What to do before a queue can be removed, if the stack file does not allow it yet."""
+    """The step that must precede the removal of a queue, if the stack file does not allow it yet."""
     config = read_config(stack)
-    if config.may_purge or (config.cloud == "aws" and config.may_replace):
+    key, what = facts(config.cloud).REMOVED_WITH
+    if config.may_purge or key in config.allow:
         return None
-    key, what = (
-        ("replace", "its job queue and compute environments are")
-        if config.cloud == "aws"
-        else ("purge", "its topics, subscriptions and instance groups are")
-    )
     return (
         f"{what} protected. Before you remove the queue from the file, set tidemill:allow: [{key}] and run `pulumi up` "
         "once; remove the key afterwards."
@@ -160,8 +157,8 @@ def _change(
 
 
 def _left(before: StackConfig, after: StackConfig) -> list[str]:
-    """Repositories on AWS that only an image named: without it their protection would stop `up`."""
-    if before.cloud != "aws":
+    """Repositories that only an image named: without it their protection would stop `up`."""
+    if not facts(before.cloud).REPOSITORY_PER_IMAGE:
         return []
     return sorted(set(own_repositories(before)) - set(own_repositories(after)))
 

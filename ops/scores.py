@@ -1,4 +1,4 @@
-"""What a cloud says of the Spot fleets that a preview changes."""
+"""A cloud's scores of the Spot fleets that a preview changes."""
 
 from __future__ import annotations
 

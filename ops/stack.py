@@ -10,10 +10,11 @@ import yaml
 from pydantic import BaseModel
 
 from components.config import ConfigError, StackConfig, parse
+from components.rooms import CLOUDS, DEFAULT, cloud_room
 from ops import project
 from ops.check import problems
+from ops.clouds import facts
 
-_REGIONS = {"aws": "us-west-2", "gcp": "us-central1"}
 _QUEUE, _IMAGE = "cpu", "registry://app:1.0.0"
 _PRODUCTION = "prod"
 _WIDTH = 120
@@ -27,19 +28,18 @@ _HEAD = """\
 @click.command()
 @click.option("--team", required=True, help="The team: the trust boundary, and a tag on every resource.")
 @click.option("--env", "environment", required=True, help="Which of the team's pipelines: dev, prod.")
-@click.option("--cloud", type=click.Choice(["aws", "gcp"]), default="aws", show_default=True)
+@click.option("--cloud", type=click.Choice(CLOUDS), default=DEFAULT, show_default=True)
 @click.option("--region", help="The cloud region.  [default: us-west-2, on GCP us-central1]")
-@click.option("--project", "gcp_project", help="GCP: the project.  [default: TEAM-ENV]")
-def stack(team: str, environment: str, cloud: str, region: str | None, gcp_project: str | None) -> None:
+@click.option("--project", "project_id", help="GCP: the project.  [default: TEAM-ENV]")
+def stack(team: str, environment: str, cloud: str, region: str | None, project_id: str | None) -> None:
     """Write the stack file of a team's new pipeline and print the next commands.
 
     Exits 2 and writes nothing if a name is wrong or the file exists.
     """
-    name = f"{team}-{environment}" if cloud == "aws" else f"{team}-gcp-{environment}"
+    name = f"{team}-{environment}" if cloud == DEFAULT else f"{team}-{cloud}-{environment}"
     path = project.STACKS / f"Pulumi.{name}.yaml"
-    place = {f"{cloud}:region": region or _REGIONS[cloud]}
-    if cloud == "gcp":
-        place = {"gcp:project": gcp_project or f"{team}-{environment}", **place}
+    given = {"region": region or facts(cloud).REGION, "project": project_id or f"{team}-{environment}"}
+    place = {key: given[key.partition(":")[2]] for key in cloud_room(cloud, "keys").PLACES}
     try:
         text = stack_text(team, environment, cloud, place)
         with path.open("x", encoding="utf-8") as file:
@@ -79,7 +79,7 @@ def stack_text(team: str, environment: str, cloud: str, place: Mapping[str, str]
         ConfigError: team or environment is not a valid name, or too long for the cloud.
     """
     values: dict[str, Any] = {"team": team, "environment": environment}
-    values |= {"cloud": cloud} if cloud != "aws" else {}
+    values |= {"cloud": cloud} if cloud != DEFAULT else {}
     queues = {"queues": {_QUEUE: {"images": {"default": _IMAGE}}}}
     if environment == _PRODUCTION:
         # The policy pack also requires of production: no public addresses, and a budget.

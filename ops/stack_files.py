@@ -124,7 +124,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _is_within(line: str, column: int) -> bool:
-    """Whether a line is below a key of that column, or may be."""
+    """True if a line is below a key of that column, or may be."""
     item = _indent(line) == column and line.lstrip().startswith("- ")
     return item or _is_comment(line) or _indent(line) > column
 
@@ -293,7 +293,19 @@ def assign(mapping: CommentedMap, steps: Steps, value: Any) -> None:
     else:
         if isinstance(here, CommentedSeq) or not isinstance(here, CommentedMap):
             _entered(here, last, steps)
-        here[last] = _inline(value)
+        here[last] = _rearranged(here.get(last) if isinstance(here, CommentedMap) else None, value)
+
+
+def _rearranged(found: Any, wanted: Any) -> Any:
+    """A value; a list of names as the one that is there, so that names which stay keep their comments."""
+    lists = isinstance(found, CommentedSeq) and isinstance(wanted, list)
+    if not lists or not all(isinstance(each, str) for each in (*found, *wanted)):
+        return _inline(wanted)
+    comments = {name: found.ca.items.get(index) for index, name in enumerate(found)}
+    found[:] = wanted
+    found.ca.items.clear()
+    found.ca.items.update({index: kept for index, name in enumerate(wanted) if (kept := comments.get(name))})
+    return found
 
 
 def _entered(here: Any, step: str | int, path: Steps) -> Any:

@@ -1,7 +1,7 @@
-"""What is known of a queue's machine families, and of those that could join them.
+"""Figures of a queue's machine families, and of those that could join them.
 
-Prices, reclaims, and what is sold where come from the dated tables of the package, and where a cloud has just been
-asked, from its answer. What neither has is None: it is unknown, and decides nothing.
+Prices, reclaims and offerings come from the dated tables of the package, and where a cloud has just been asked, from
+its answer. A figure that neither has is None: it is unknown, and decides nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from components.config import Queue
-from tidemill import capacity, prices
+from tidemill import capacity, prices, services
 from tidemill.advice.shapes import type_name
 from tidemill.advice.sources import LiveAnswer, PlacementScore
 from tidemill.machines import MachineType
 from tidemill.prices import SpotRange
-from tidemill.prices.origin import Dated
+from tidemill.prices.origin import DatedPrice
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class Book:
     live: LiveAnswer = field(default_factory=LiveAnswer)
     wide: LiveAnswer = field(default_factory=LiveAnswer)
     zoned: LiveAnswer = field(default_factory=LiveAnswer)
-    used: list[Dated] = field(default_factory=list)
+    used: list[DatedPrice] = field(default_factory=list)
 
     def family(self, name: str, queue: Queue) -> Family:
-        """What is known of a family, in the sizes of a queue and for its items."""
+        """Figures of a family, in the sizes of a queue and for its items."""
         wanted = queue.model_copy(update={"machines": queue.machines.model_copy(update={"families": [name]})})
         types = wanted.types(self.cloud)
-        fit = tuple(each for each in types if capacity.slots(self.cloud, each, queue.item))
+        fit = tuple(each for each in types if capacity.slots(services.of_cloud(self.cloud), each, queue.item))
         spot = [(each, price) for each in fit if (price := self._spot(each))]
         fixed = [(each, price) for each in fit if (price := self._on_demand(each))]
         return Family(
@@ -125,15 +125,15 @@ class Book:
         return None
 
     def _per_item(self, machine: MachineType, queue: Queue, usd: float) -> float:
-        return usd / capacity.slots(self.cloud, machine, queue.item)
+        return usd / capacity.slots(services.of_cloud(self.cloud), machine, queue.item)
 
     def zones(self) -> list[PlacementScore]:
         """The scores of single zones, the best first."""
-        found = [each for each in self.zoned.scores if each.region == self.region and each.zone]
-        return sorted(found, key=lambda each: (-each.value, each.zone or ""))
+        scores = [each for each in self.zoned.scores if each.region == self.region and each.zone]
+        return sorted(scores, key=lambda each: (-each.value, each.zone or ""))
 
     def has_spot_price(self, machine: MachineType) -> bool:
-        """Whether the tables have one."""
+        """True if the tables have one."""
         price = prices.machine(self.cloud, self.region, machine.type, gpus=machine.gpus)
         return bool(price and price.spot)
 
@@ -163,8 +163,8 @@ class Book:
     def _reclaimed(self, types: Iterable[MachineType]) -> Span | None:
         """On AWS machines of a month, by the published bucket; on GCP machines that stopped, by the last days' mean."""
         types = list(types)
-        found = [prices.interruption(self.cloud, self.region, each.type) for each in types]
-        known = [self._use(each) for each in found if each]
+        interruptions = [prices.interruption(self.cloud, self.region, each.type) for each in types]
+        known = [self._use(each) for each in interruptions if each]
         names = {type_name(each) for each in types}
         rates = [each for each in self.wide.reclaims if each.type in names and each.region == self.region]
         spans = [(float(each.low), float(each.high)) for each in known]
@@ -174,8 +174,8 @@ class Book:
     def _sold(self, machine: MachineType) -> bool | None:
         if any(each.type == machine.type and not each.value for each in self.wide.offered):
             return False
-        found = prices.offering(self.cloud, self.region, machine.type)
-        return self._use(found) and bool(found.zones) if found else None
+        offering = prices.offering(self.cloud, self.region, machine.type)
+        return self._use(offering) and bool(offering.zones) if offering else None
 
     def _use(self, figure):
         self.used.append(figure)
@@ -183,5 +183,5 @@ class Book:
 
 
 def _span(values: Iterable[float]) -> Span | None:
-    found = list(values)
-    return Span(min(found), max(found)) if found else None
+    figures = list(values)
+    return Span(min(figures), max(figures)) if figures else None

@@ -1,4 +1,4 @@
-"""What a queue's machines should be, by pure rules over figures. Each change has its reasons, each reason its figures.
+"""Advises on a queue's machines, by pure rules over figures. Each change has its reasons, each reason its figures.
 
 Rules never narrow what a queue needs to run, never decide by a figure that is unknown, and agree with themselves: for a
 queue that has been changed as they say, they say nothing more (ADR 75).
@@ -13,12 +13,9 @@ from typing import Any
 from components import machines
 from components.config import Queue, Rung
 from ops.advise.figures import Book, Family
+from ops.clouds import facts
 from tidemill.figures import counted
 
-WANTED_TYPES = {"aws": 10, "gcp": 3}
-"""Types that a Spot queue should be able to choose from. AWS asks for ten and more; a queue on GCP has one a family.
-Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html"""
-WANTED_WHEN_SCARCE = {"aws": 20, "gcp": 5}
 OFTEN_RECLAIMED = 20
 """Percent: the Spot advisor's worst bucket begins here."""
 DEAR = 1.5
@@ -47,7 +44,7 @@ class KeyChange:
 
 @dataclass(frozen=True)
 class QueueAdvice:
-    """What to change, and what else a person should know; `notes` change nothing."""
+    """Changes to a queue, and notes for people, which change nothing."""
 
     changes: tuple[KeyChange, ...]
     notes: tuple[str, ...]
@@ -75,7 +72,7 @@ class Standing:
 
 
 def advise(seen: Standing) -> QueueAdvice:
-    """What a queue should have instead, and why."""
+    """Advise changes to a queue, with their reasons."""
     if not any(rung.market == "spot" for rung in seen.queue.open_rungs):
         return QueueAdvice((), tuple(_without_spot(seen)))
     changes = [*_families(seen), *_zones(seen)]
@@ -94,12 +91,12 @@ def _families(seen: Standing) -> Iterator[KeyChange]:
     count = sum(len(each.types) for each in (*good, *added))
     useless = {each.name for each in seen.families if not _startable(each)}
     # Not what is wanted of a scarce queue: it may be scarce because of what goes here.
-    enough = count >= WANTED_TYPES[seen.cloud]
+    enough = count >= facts(seen.cloud).WANTED_TYPES
     dropped = {name: why for name, why in wrong.items() if name in useless or enough}
     after = [*(each for each in before if each not in dropped), *(each.name for each in added)]
     if not after:
         return
-    if seen.cloud == "gcp":
+    if facts(seen.cloud).CHEAPEST_FIRST:
         after, why = _ordered(after, seen)
         reasons += why
     reasons += [f"{name}: {why}" for name, why in dropped.items()]
@@ -109,7 +106,8 @@ def _families(seen: Standing) -> Iterator[KeyChange]:
 
 
 def _wanted(seen: Standing) -> int:
-    return (WANTED_WHEN_SCARCE if seen.scarce else WANTED_TYPES)[seen.cloud]
+    cloud = facts(seen.cloud)
+    return cloud.WANTED_WHEN_SCARCE if seen.scarce else cloud.WANTED_TYPES
 
 
 def _wrong(family: Family, seen: Standing) -> str | None:
@@ -123,7 +121,7 @@ def _wrong(family: Family, seen: Standing) -> str | None:
     if family.spot and fixed and family.spot.low >= min(fixed)[0]:
         usd, name = min(fixed)
         return f"{_usd(family.spot.low)} per item-hour on Spot, and {name} costs {_usd(usd)} On-Demand"
-    if seen.cloud == "aws" and family.reclaimed and family.reclaimed.low >= OFTEN_RECLAIMED:
+    if facts(seen.cloud).RECLAIMS_COUNT and family.reclaimed and family.reclaimed.low >= OFTEN_RECLAIMED:
         return f"more than {family.reclaimed.low:g} % of its machines were reclaimed in a month"
     return None
 
@@ -134,32 +132,31 @@ def _startable(family: Family) -> bool:
 
 def _added(good: Sequence[Family], seen: Standing) -> tuple[list[Family], list[str]]:
     """The cheapest candidates until there are enough types."""
-    wanted, count = _wanted(seen), sum(len(each.types) for each in good)
-    known = [each.spot.low for each in (*seen.families, *seen.candidates) if each.spot and each.types]
+    wanted, count = _wanted(seen), sum(len(family.types) for family in good)
+    known = [family.spot.low for family in (*seen.families, *seen.candidates) if family.spot and family.types]
     if count >= wanted or not known:
         return [], []
-    limit = max(DEAR * min(known), *(each.spot.low for each in good if each.spot), 0.0)
+    limit = max(DEAR * min(known), *(family.spot.low for family in good if family.spot), 0.0)
     able = [
-        (each.spot.low, each.name, each)
-        for each in seen.candidates
-        if each.spot and each.spot.low <= limit and not each.missing and not _wrong(each, seen)
+        (family.spot.low, family.name, family)
+        for family in seen.candidates
+        if family.spot and family.spot.low <= limit and not family.missing and not _wrong(family, seen)
     ]
     added: list[Family] = []
-    for _, _, each in sorted(able, key=lambda row: row[:2]):
+    for _, _, family in sorted(able, key=lambda row: row[:2]):
         if count >= wanted:
             break
-        added.append(each)
-        count += len(each.types)
+        added.append(family)
+        count += len(family.types)
     if not added:
         return [], []
     why = [seen.scarce] if seen.scarce else []
-    had = sum(len(each.types) for each in seen.families)
-    who = "AWS advises" if seen.cloud == "aws" else "Compute Engine can choose well among"
-    why.append(f"An item fits {counted(had, 'type')} of the queue; {who} {wanted} or more")
+    had = sum(len(family.types) for family in seen.families)
+    why.append(f"An item fits {counted(had, 'type')} of the queue; {facts(seen.cloud).WANTED_BY} {wanted} or more")
     why += [
-        f"{each.name}: {counted(len(each.types), 'type')} from {_usd(each.spot.low)} per item-hour"
-        for each in added
-        if each.spot
+        f"{family.name}: {counted(len(family.types), 'type')} from {_usd(family.spot.low)} per item-hour"
+        for family in added
+        if family.spot
     ]
     return added, why
 
@@ -192,8 +189,9 @@ def _zones(seen: Standing) -> Iterator[KeyChange]:
     On GCP a change of zones replaces the group, so there it is a note.
     """
     named, queue = seen.queue.machines.zones, seen.queue
-    tied = queue.aws.placement_group == "cluster" or any(rung.reservation for rung in queue.capacity)
-    if seen.cloud != "aws" or not named or tied or seen.zones is None or seen.zones <= len(named):
+    cloud = facts(seen.cloud)
+    tied = cloud.in_one_zone(queue) or any(rung.reservation for rung in queue.capacity)
+    if not cloud.ZONES_MAY_CHANGE or not named or tied or seen.zones is None or seen.zones <= len(named):
         return
     types = sum(len(each.types) for each in seen.families)
     why = (
@@ -262,30 +260,33 @@ def _notes(seen: Standing) -> Iterator[str]:
     yield from seen.limits
     if any(rung.reservation for rung in queue.capacity):
         yield "Families and zones stay: a rung of the queue is tied to a reservation."
-    if not any(each.spot for each in seen.families):
+    if not any(family.spot for family in seen.families):
         yield (
             "No Spot price of the queue's families is known in this region, so no family joins or goes for its price. "
             f"Log in, or run `python -m ops prices refresh --cloud {seen.cloud}`."
         )
-    if seen.cloud == "gcp" and len(queue.machines.zones) == 1:
+    may_change = facts(seen.cloud).ZONES_MAY_CHANGE
+    if not may_change and len(queue.machines.zones) == 1:
         yield (
             f"machines.zones names one zone ({queue.machines.zones[0]}). More zones have more Spot capacity, and the "
             "change replaces the group: docs/upgrading.md, Other zones."
         )
-    if seen.cloud == "aws" and len(queue.machines.zones) == 1 and seen.zones is None:
+    if may_change and len(queue.machines.zones) == 1 and seen.zones is None:
         yield f"machines.zones names one zone ({queue.machines.zones[0]}). More zones have more Spot capacity."
-    for each in seen.families:
-        if each.missing and len(each.missing) < len(each.types):
-            yield f"The region does not sell {', '.join(each.missing)}: name them in machines.exclude."
-    if seen.cloud == "aws" and seen.zones == 1:
+    for family in seen.families:
+        if family.missing and len(family.missing) < len(family.types):
+            yield f"The region does not sell {', '.join(family.missing)}: name them in machines.exclude."
+    if may_change and seen.zones == 1:
         yield "The network has one zone. tidemill:network.create.zones takes more; `ops estimate` shows what it costs."
 
 
 def _narrow(seen: Standing, families: Sequence[Family]) -> Iterator[str]:
-    """What a person may do for a choice of types that no rule can give: the sizes are theirs to choose."""
+    """A remark on a wider choice of types, which no rule can give: the sizes are a person's to choose."""
     count = sum(len(each.types) for each in families)
     tied = any(rung.reservation for rung in seen.queue.capacity)
-    if seen.cloud == "aws" and count < WANTED_TYPES["aws"] and any(each.spot for each in families) and not tied:
+    cloud = facts(seen.cloud)
+    few = cloud.SIZES_MAY_WIDEN and count < cloud.WANTED_TYPES
+    if few and any(each.spot for each in families) and not tied:
         low, high = seen.queue.machines.cpus.min, seen.queue.machines.cpus.max
         yield (
             f"An item fits {counted(count, 'type')}, and no other family could join for its price. A wider range than "
@@ -312,7 +313,7 @@ def scarcity(book: Book, families: Sequence[Family]) -> str | None:
         wide = book.chances(wide=True)
         more = f", and {wide.told} with every family that it could name" if wide and wide.told != chance.told else ""
         return f"Spot in {book.region} now: {chance}{more}" if chance.low else None
-    if book.cloud != "aws":
+    if not facts(book.cloud).RECLAIMS_COUNT:
         return None
     known = [each.reclaimed for each in families if each.types]
     if known and all(each and each.low >= OFTEN_RECLAIMED for each in known):

@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from components import machines
-from components.config import ConfigError, NewNetwork, Queue, StackConfig, parse
+from components.config import ConfigError, Queue, StackConfig, parse
 from components.config.errors import nearest
 from components.config.load import read_file
-from ops import stack_files
 from ops.advise.figures import Book
 from ops.advise.rules import Standing, scarcity
+from ops.clouds import facts
 from ops.project import read_config, stack_file
 from tidemill.advice.shapes import regions_of, type_name
 from tidemill.advice.sources import LiveSource, Question
@@ -28,12 +28,11 @@ QUEUES = "tidemill:queues"
 
 @dataclass(frozen=True)
 class Subject:
-    """What advice is about.
+    """The queue that advice is about.
 
     Attributes:
         path: The stack file, with symbolic links followed.
         raw: Its `config:` as written.
-        text: All of it, before anything was read from it.
     """
 
     stack: str
@@ -42,7 +41,6 @@ class Subject:
     raw: Mapping[str, Any]
     config: StackConfig
     region: str
-    text: str
 
     @property
     def queue(self) -> Queue:
@@ -57,7 +55,6 @@ def subject(stack: str, name: str) -> Subject:
         click.UsageError: there is no such stack, queue or region, or the file is wrong.
     """
     path = stack_file(stack).resolve()
-    text, _ = stack_files.read(path)
     config = read_config(stack)
     if name not in config.queues:
         known = ", ".join(config.queues)
@@ -65,7 +62,7 @@ def subject(stack: str, name: str) -> Subject:
         meant = f" Did you mean {guess}?" if guess else ""
         raise click.UsageError(f"{name}: the stack {stack} has no such queue.{meant} Queues: {known}.")
     raw = read_file(path)["config"]
-    return Subject(stack, name, path, raw, config, _region(path, config.cloud, raw), text)
+    return Subject(stack, name, path, raw, config, _region(path, config.cloud, raw))
 
 
 def _region(path: Path, cloud: str, raw: Mapping[str, Any]) -> str:
@@ -76,7 +73,7 @@ def _region(path: Path, cloud: str, raw: Mapping[str, Any]) -> str:
     try:
         (place,) = regions_of([region])
     except CallerError as error:
-        # What follows the first sentence is about options of `tidemill advise`.
+        # The sentences after the first are about options of `tidemill advise`.
         fix = error.fix.partition(". ")[0].rstrip(".")
         end = "" if fix.endswith("?") else "."
         raise click.UsageError(f"{path.name}: {key} is {region!r}, which is no known region. {fix}{end}") from None
@@ -107,7 +104,7 @@ def _network_zones(config: StackConfig) -> int | None:
     network = config.network
     if network.existing:
         return len(network.existing.subnet_ids or []) or None
-    return None if network.shared or config.cloud != "aws" else (network.create or NewNetwork()).zones
+    return facts(config.cloud).network_zones(config)
 
 
 def _candidates(about: Subject) -> Iterator[str]:
@@ -159,6 +156,6 @@ def ask(about: Subject, source: LiveSource) -> Book:
     if any(book.has_spot_price(each) and type_name(each) not in priced for row in rows for each in row.types):
         wide = dataclasses.replace(wide, prices=())
     book = Book(cloud, about.region, live, wide)
-    if cloud == "aws" and (queue.machines.zones or queue.aws.placement_group == "cluster"):
+    if facts(cloud).ZONES_MAY_CHANGE and (queue.machines.zones or facts(cloud).in_one_zone(queue)):
         book.zoned = source.ask(Question((about.region,), tuple(own), cpus, one_zone=True))
     return book

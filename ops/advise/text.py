@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import yaml
 
 from ops.advise.figures import Book, Chance, Family, Span
-from ops.advise.rules import QueueAdvice, Standing
-from ops.advise.standing import Subject
+from ops.advise.rules import KeyChange, QueueAdvice, Standing
+from ops.advise.standing import QUEUES, Subject
 from tidemill.prices import origin
 
 _UNKNOWN = "unknown"
@@ -18,37 +20,42 @@ _HEADS = ("", "family", "types", "Spot USD", "On-Demand USD", "reclaimed", "not 
 _MOST_CANDIDATES = 12
 
 
-def lines(
-    about: Subject, seen: Standing, found: QueueAdvice, known: Book, diff: str, *, written: bool
-) -> Iterator[str]:
+def lines(about: Subject, seen: Standing, advice: QueueAdvice, known: Book) -> Iterator[str]:
     """The queue as it is, what should change, and where the figures are from."""
     yield f"{about.stack}, queue {about.name}: {seen.cloud} {about.region}"
     yield ""
-    yield from _table(seen, found)
+    yield from _table(seen, advice)
     yield "USD per hour and item, on full machines. * is named now, + is added, - goes; the others could be named."
     yield from _now(known)
     yield ""
-    for change in found.changes:
+    for change in advice.changes:
         yield f"{change.key}: {_shown(change.after)}"
         yield from (f"  {reason}." for reason in change.reasons)
-    for note in found.notes:
+    for note in advice.notes:
         yield f"Note: {note}"
-    if diff:
-        yield ""
-        yield diff
-        yield ""
-        yield (
-            f"Written. Next: make review STACK={about.stack}"
-            if written
-            else "Nothing is written; --write edits the file."
-        )
-    elif not found.changes:
-        yield f"stacks/{about.path.name} is unchanged: nothing that is known says that the queue should change."
+    yield ""
+    if advice.changes:
+        yield f"Change it: {shlex.join(command(about, advice))}"
+    else:
+        yield "Nothing that is known says that the queue should change."
     yield from _sources(known)
 
 
+def command(about: Subject, advice: QueueAdvice) -> list[str]:
+    """The command that makes the changes."""
+    settings = [f"{key}={_yaml(value)}" for key, value in map(partial(_setting, about), advice.changes)]
+    return ["python", "-m", "ops", "queue", "set", "--stack", about.stack, about.name, *settings]
+
+
+def _setting(about: Subject, change: KeyChange) -> tuple[str, Any]:
+    """A key and its value; the key's parent where the file has nothing else in there, and it goes."""
+    outer, _, inner = change.key.partition(".")
+    alone = change.after is None and [*about.raw[QUEUES][about.name][outer]] == [inner]
+    return outer if alone else change.key, change.after
+
+
 def _now(known: Book) -> Iterator[str]:
-    """What the cloud says, and what it did not."""
+    """The cloud's answers, and the gaps."""
     chance, wide = known.chances(), known.chances(wide=True)
     if chance:
         yield f"Spot in {known.region} now: {chance}."
@@ -64,7 +71,7 @@ def _now(known: Book) -> Iterator[str]:
 
 
 def _gaps(known: Book) -> list[str]:
-    """What could not be asked, a line for each reason: without a login every call has the same one."""
+    """Calls that failed, a line for each reason: without a login every call has the same one."""
     reasons: dict[tuple[str, str], dict[str, str]] = {}
     for gap in (*known.live.gaps, *known.wide.gaps, *known.zoned.gaps):
         bare = gap.error.problem.removeprefix(f"{gap.source}: ")
@@ -75,23 +82,23 @@ def _gaps(known: Book) -> list[str]:
     ]
 
 
-def _table(seen: Standing, found: QueueAdvice) -> Iterator[str]:
-    after = next((change.after for change in found.changes if change.key == "machines.families"), None)
-    present = [each.name for each in seen.families]
-    added = [each for each in seen.candidates if after and each.name in after]
+def _table(seen: Standing, advice: QueueAdvice) -> Iterator[str]:
+    after = next((change.after for change in advice.changes if change.key == "machines.families"), None)
+    present = [family.name for family in seen.families]
+    added = [family for family in seen.candidates if after and family.name in after]
     others = sorted(
-        (each for each in seen.candidates if each not in added),
-        key=lambda each: (each.spot is None, each.spot.low if each.spot else 0.0, each.name),
+        (family for family in seen.candidates if family not in added),
+        key=lambda family: (family.spot is None, family.spot.low if family.spot else 0.0, family.name),
     )
     rows: list[tuple[str, ...]] = [_HEADS]
-    for each in (*seen.families, *added, *others[:_MOST_CANDIDATES]):
-        mark = "" if each.name in present else " "
-        if after is not None and (each.name in present) != (each.name in after):
-            mark = "-" if each.name in present else "+"
-        elif each.name in present:
+    for family in (*seen.families, *added, *others[:_MOST_CANDIDATES]):
+        mark = "" if family.name in present else " "
+        if after is not None and (family.name in present) != (family.name in after):
+            mark = "-" if family.name in present else "+"
+        elif family.name in present:
             mark = "*"
-        rows.append((mark, *_row(each)))
-    rows = [row if any(each.missing for each in seen.families) else row[:-1] for row in rows]
+        rows.append((mark, *_row(family)))
+    rows = [row if any(family.missing for family in seen.families) else row[:-1] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -108,25 +115,28 @@ def _row(family: Family) -> tuple[str, ...]:
     )
 
 
-def _span(found: Span | None) -> str:
-    if found is None:
+def _span(span: Span | None) -> str:
+    if span is None:
         return _UNKNOWN
-    digits = 4 if found.low < 0.1 else 2
-    low, high = f"{found.low:.{digits}f}", f"{found.high:.{digits}f}"
+    digits = 4 if span.low < 0.1 else 2
+    low, high = f"{span.low:.{digits}f}", f"{span.high:.{digits}f}"
     return low if low == high else f"{low} to {high}"
 
 
 def _shown(value: Any) -> str:
     """A value as a stack file has it."""
-    if value is None:
-        return "leave it out"
-    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).strip()
+    return "leave it out" if value is None else _yaml(value)
 
 
-def _percent(found: Span | None) -> str:
-    if found is None:
+def _yaml(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000)
+    return text.removesuffix("...\n").strip()
+
+
+def _percent(span: Span | None) -> str:
+    if span is None:
         return _UNKNOWN
-    low, high = f"{found.low:.0f}", f"{found.high:.0f}"
+    low, high = f"{span.low:.0f}", f"{span.high:.0f}"
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
@@ -140,7 +150,7 @@ def _sources(known: Book) -> Iterator[str]:
     yield from (f"Source: {source}" for source in used.sources)
 
 
-def document(about: Subject, seen: Standing, found: QueueAdvice, known: Book, *, written: bool) -> dict[str, Any]:
+def document(about: Subject, seen: Standing, advice: QueueAdvice, known: Book) -> dict[str, Any]:
     """QueueAdvice as plain data with stable keys; null is unknown."""
     used = origin(known.used)
     return {
@@ -157,17 +167,17 @@ def document(about: Subject, seen: Standing, found: QueueAdvice, known: Book, *,
         "not_known": _gaps(known),
         "families": _families(seen.families),
         "candidates": _families(seen.candidates),
-        "changes": [dataclasses.asdict(change) for change in found.changes],
-        "notes": list(found.notes),
-        "written": written,
+        "changes": [dataclasses.asdict(change) for change in advice.changes],
+        "notes": list(advice.notes),
+        "command": shlex.join(command(about, advice)) if advice.changes else None,
         "as_of": used.as_of.isoformat() if used else None,
         "sources": list(used.sources) if used else [],
     }
 
 
-def _families(found: Sequence[Family]) -> list[dict[str, Any]]:
-    return [{**dataclasses.asdict(each), "types": [machine.type for machine in each.types]} for each in found]
+def _families(families: Sequence[Family]) -> list[dict[str, Any]]:
+    return [{**dataclasses.asdict(each), "types": [machine.type for machine in each.types]} for each in families]
 
 
-def _chance(found: Chance | None) -> dict[str, Any] | None:
-    return found and {**dataclasses.asdict(found), "at": found.at.isoformat()}
+def _chance(chance: Chance | None) -> dict[str, Any] | None:
+    return chance and {**dataclasses.asdict(chance), "at": chance.at.isoformat()}

@@ -1,4 +1,4 @@
-"""What the checks ask: the stack through the engine, the pipeline as its users do, and the cloud itself."""
+"""Answers for the checks: of the stack through the engine, of the pipeline as its users ask it, and of the cloud."""
 
 import os
 import time
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import boto3
 import click
 
 from components.config import StackConfig
@@ -15,7 +14,7 @@ from ops.preview import document_of
 from ops.processes import output
 from ops.project import ROOT
 from tidemill.client import Job, Pipeline
-from tidemill.client.reconciler import read_report
+from tidemill.client.health.reconciler import read_report
 from tidemill.store import Stores
 
 _OUTPUT_SECONDS = 120
@@ -53,6 +52,8 @@ class Account:
 
     def client(self, service: str) -> Any:
         """boto3's client of the pipeline's region."""
+        import boto3  # noqa: PLC0415 (not installed for stacks on GCP)
+
         return boto3.client(service, region_name=self.pipeline.descriptor.region)
 
     def submit(self, name: str, command: Sequence[str]) -> Job:
@@ -93,16 +94,16 @@ class Account:
 
     def children(self, job: Job) -> list[dict[str, Any]]:
         """AWS Batch's descriptions of a job's chunks."""
-        batch, found = self.client("batch"), []
+        batch, jobs = self.client("batch"), []
         queue = self.pipeline.descriptor.queues[self.queue]
-        for array in self.pipeline.backend.describe(queue, job.id):
+        for array in self.pipeline.site.backend(self.queue).describe(queue, job.id):
             ids = [f"{array.id}:{n}" for n in range(array.size)] if array.size > 1 else [array.id]
-            found += batch.describe_jobs(jobs=ids)["jobs"]
-        return found
+            jobs += batch.describe_jobs(jobs=ids)["jobs"]
+        return jobs
 
 
 def no_drift(account: Account) -> str:
-    """Whether a preview with a refresh is empty."""
+    """Check that a preview with a refresh is empty."""
     document = document_of(account.stack, account.config, "login", refresh=True)
     if document["preview"] is None:
         raise DiffersError("; ".join(document["errors"]))
@@ -113,7 +114,7 @@ def no_drift(account: Account) -> str:
 
 
 def items_run(account: Account) -> str:
-    """Whether both items of a job succeed at their first attempt."""
+    """Check that both items of a job succeed at their first attempt."""
     outcomes = list(account.finished.results())
     if [(one.status, one.attempts) for one in outcomes] != [("succeeded", 1)] * 2:
         raise DiffersError("; ".join(f"{one.status} {one.reason}: {one.error}" for one in outcomes) or "no outcome.")
@@ -121,7 +122,7 @@ def items_run(account: Account) -> str:
 
 
 def no_metadata(account: Account) -> str:
-    """What an item that asks instance metadata is told."""
+    """Check that instance metadata refuses items."""
     said = []
     for outcome in account.finished.results():
         if outcome.output is None:
@@ -188,7 +189,7 @@ def not_lost(account: Account) -> str:
 
 
 def reconciler_reports(account: Account) -> str:
-    """What the reconciler reported last."""
+    """Check the reconciler's last report."""
     report = read_report(account.pipeline.store)
     problems = [*report.late(time.time()), *report.problems(account.queue)] if report else ["there is no report"]
     if problems:

@@ -36,7 +36,8 @@ CHECKS = (
         "Compute takes the instance groups",
         "gcloud compute instance-groups managed list --filter=name~$STACK",
         "every group of the stack is listed; `pulumi up` ended without `maxSurge` or `maxUnavailable` in an error.",
-        "Change `update_policy` in components/gcp/instance_group.py: Compute names the least value in its error.",
+        "Change `update_policy` in components/services/pubsub/instance_group.py: Compute names the least value in its "
+        "error.",
     ),
     Check(
         BOTH,
@@ -52,10 +53,10 @@ CHECKS = (
         "tidemill submit --queue $QUEUE --items items.txt -- true && tidemill wait NAME; tidemill status NAME --links",
         "both items succeed within 30 minutes, at their first attempt; a browser opens all four addresses.",
         "AWS: through Session Manager, `systemctl status tidemill-host` (whose user is tidemill-host), `ls -l "
-        "/var/lib/tidemill/worker` and "
-        "`journalctl -u tidemill-host` say how far components/aws/host.py came, and why it refused an image. "
+        "/var/lib/tidemill/worker` and `journalctl -u tidemill-host` say how far components/services/batch/host.py "
+        "came, and why it refused an image. "
         "GCP: `gcloud compute instances get-serial-port-output` shows run.sh. "
-        "Addresses: tidemill/backends/links.py.",
+        "Addresses: tidemill/clouds/links.py.",
         probes.items_run,
     ),
     Check(
@@ -64,7 +65,7 @@ CHECKS = (
         "run `curl -m 3 http://169.254.169.254/latest/meta-data/` as an item",
         "no answer of 200, while the job still reads and writes its store.",
         "`systemd-cgls` on a machine shows the slice of ECS's tasks: put it into `_NO_METADATA` in "
-        "components/aws/user_data.py.",
+        "components/services/batch/user_data.py.",
         probes.no_metadata,
     ),
     Check(
@@ -72,7 +73,7 @@ CHECKS = (
         "Retry rules see the worker's exit code",
         "tidemill cancel NAME while both chunks run, then aws batch describe-jobs",
         "each child has one attempt: exit code 72 matches the rule that ends it.",
-        "Read `attempts[].container.exitCode` and correct `_retries` in components/aws/job_definition.py.",
+        "Read `attempts[].container.exitCode` and correct `_retries` in components/services/batch/job_definition.py.",
         probes.cancelled_once,
     ),
     Check(
@@ -80,7 +81,7 @@ CHECKS = (
         "An attempt makes one log stream",
         "aws logs describe-log-streams --log-group-name GROUP --order-by LastEventTime",
         "two streams for the two attempts of the check above that runs items.",
-        "CreateLogStream has a quota of 50 per second: see `_log` in components/aws/job_definition.py.",
+        "CreateLogStream has a quota of 50 per second: see `_log` in components/services/batch/job_definition.py.",
         probes.one_stream,
     ),
     Check(
@@ -96,7 +97,7 @@ CHECKS = (
         "A job that was just submitted is not taken for lost",
         "tidemill submit …; tidemill resume NAME at once",
         "`resume` enqueues nothing.",
-        "Raise the patience of `reconcile` in tidemill/client/deliveries.py above the lag that you see.",
+        "Raise the patience of `reconcile` in tidemill/client/rounds/deliveries.py above the lag that you see.",
         probes.not_lost,
     ),
     Check(
@@ -106,15 +107,16 @@ CHECKS = (
         "after both have ended, `begun` of the second is younger than the first's records; AWS: its array was PENDING "
         "until then; GCP: no machine started for it.",
         "AWS: `aws batch describe-jobs` shows `dependsOn` and why; try a SUCCEEDED and a FAILED array's id with "
-        "`--depends-on`, and correct `_blockers` in tidemill/client/handover.py. GCP: the reconciler's log names the "
-        "permission that is missing, see `grant_fleet` in components/gcp/store.py.",
+        "`--depends-on`, and correct `_blockers` in tidemill/client/rounds/enqueue.py. GCP: the reconciler's log names "
+        "the permission that is missing, see `grant_fleet` in components/gcp/store.py.",
     ),
     Check(
         GCP,
         "The reconciler runs and may read what it decides by",
         "gcloud storage cat gs://BUCKET/fleet/reconciler.json",
         "a report younger than three of its periods, without errors.",
-        "`gcloud functions logs read` names the permission that is missing: components/gcp/reconciler.py grants them.",
+        "`gcloud functions logs read` names the permission that is missing: components/services/pubsub/reconciler.py "
+        "grants them.",
         probes.reconciler_reports,
     ),
     Check(
@@ -126,7 +128,7 @@ CHECKS = (
         "CreateLogStream calls.",
         "Lines are missing: make chunks longer, or ask for a higher quota of log streams per second. The query is "
         "denied: see `QUERIES` in components/aws/logs.py. It finds nothing: see `pattern_of` in "
-        "tidemill/backends/patterns.py.",
+        "tidemill/clouds/patterns.py.",
     ),
     Check(
         AWS,
@@ -150,7 +152,7 @@ CHECKS = (
         "gcloud compute instances simulate-maintenance-event INSTANCE --zone ZONE",
         "`tidemill status` counts a reclaim; the machine is gone from the group within ten minutes. State is saved and "
         "restored as on AWS, within 30 seconds. `tidemill report` says that the machines were Spot machines.",
-        "Look at the shutdown of components/gcp/host/run.sh, and at the reconciler's report.",
+        "Look at the shutdown of components/services/pubsub/host/run.sh, and at the reconciler's report.",
     ),
     Check(
         AWS,
@@ -164,7 +166,7 @@ CHECKS = (
         "A machine leaves at its age, and a warm one comes back",
         "set max_age_hours to 1 in a stack of its own and keep it busy",
         "the unit ends after an hour with its items given back, and the machine powers off.",
-        "systemd on Container-Optimized OS did not heed RuntimeMaxSec: see components/gcp/host.",
+        "systemd on Container-Optimized OS did not heed RuntimeMaxSec: see components/services/pubsub/host.",
     ),
     Check(
         BOTH,
@@ -194,9 +196,8 @@ CHECKS = (
         "reserve one machine, name it in a rung's reservation, and submit work for two",
         "one machine runs in the reservation; the second is refused for capacity. On AWS so too with a resource group, "
         "and EC2 takes its launch template.",
-        "Correct the rows of docs/cloud-facts.md and `_reservation` in components/aws/batch_queue.py; on AWS, EC2's "
-        "account of the launch template's target is in "
-        "`aws autoscaling describe-scaling-activities`.",
+        "Correct the rows of docs/cloud-facts.md and `_reservation` in components/services/batch/batch_queue.py; on "
+        "AWS, EC2's account of the launch template's target is in `aws autoscaling describe-scaling-activities`.",
     ),
     Check(
         BOTH,
@@ -204,8 +205,8 @@ CHECKS = (
         "copy the cloud's image, set machines.image to the copy, submit; then leave the key out, pulumi up, submit; "
         "then name an arm64 image in an x86_64 queue, pulumi preview",
         "both jobs succeed; the machines of the second have the cloud's newest image; the preview refuses the third.",
-        "Compare `aws ec2 get-console-output` with components/aws/user_data.py. If the second job still has the copy, "
-        "Batch keeps the launch template's image: name a new rung, as in docs/upgrading.md.",
+        "Compare `aws ec2 get-console-output` with components/services/batch/user_data.py. If the second job still "
+        "has the copy, Batch keeps the launch template's image: name a new rung, as in docs/upgrading.md.",
     ),
     Check(
         BOTH,
@@ -214,8 +215,8 @@ CHECKS = (
         "each processor; pulumi up; submit two items to each",
         "all items succeed within 30 minutes. AWS: Batch took ECS_AL2023 for arm64. GCP: the templates are taken "
         "with secure boot, and cos-arm64-stable boots.",
-        "AWS: name the AMI by `image_id_override` in components/aws/compute_environment.py. GCP: correct `IMAGES` and "
-        "`DISKS` in components/gcp/instance_group.py, or refuse the family in its checks.",
+        "AWS: name the AMI by `image_id_override` in components/services/batch/compute_environment.py. GCP: correct "
+        "`IMAGES` and `DISKS` in components/services/pubsub/instance_group.py, or refuse the family in its checks.",
     ),
     Check(
         BOTH,
@@ -223,8 +224,8 @@ CHECKS = (
         "add queues with scratch: local: families [m6id] with cpus {min: 4, max: 64}, on GCP [c3d] with cpus 16, "
         "then 60; pulumi up; tidemill submit --queue QUEUE --items items.txt --shell -- 'df -h /scratch /cache'",
         "both items succeed, and the log shows one file system of the disks' size, also where there are several disks.",
-        "AWS: /var/log/cloud-init-output.log says how far components/aws/local_disks.sh came. GCP: `tidemill doctor` "
-        "shows the record of components/gcp/host/local_disks.sh.",
+        "AWS: /var/log/cloud-init-output.log says how far components/services/batch/local_disks.sh came. GCP: "
+        "`tidemill doctor` shows the record of components/services/pubsub/host/local_disks.sh.",
     ),
     Check(
         BOTH,
@@ -244,7 +245,7 @@ CHECKS = (
         "A chunk that a closed pull has taken comes back",
         "stop a worker while it waits for a message, then submit",
         "the chunk starts within two minutes.",
-        "Lower `ack_deadline_seconds` in components/gcp/queue_topic.py.",
+        "Lower `ack_deadline_seconds` in components/services/pubsub/queue_topic.py.",
     ),
     Check(
         AWS,
@@ -252,8 +253,8 @@ CHECKS = (
         "run the deploy workflow once; then, in a job of it, aws s3 ls on another environment's store",
         "the deployment ends well, launch templates included; the listing is denied.",
         "CloudTrail names the denied call. The boundaries in components/aws/ci_policies.py count on "
-        "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets, components/aws/ci_tagged.py on "
-        "that of launch templates and on `ec2:CreateAction`. If it is logs:PutIndexPolicy: give it and "
+        "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets, components/aws/ci_tag_policies.py "
+        "on that of launch templates and on `ec2:CreateAction`. If it is logs:PutIndexPolicy: give it and "
         "DeleteIndexPolicy `*` in components/aws/ci_policies.py.",
     ),
     Check(
@@ -263,14 +264,15 @@ CHECKS = (
         "aws batch list-jobs --array-job-id ID --job-status RUNNABLE and aws batch get-job-queue-snapshot",
         "`explain` prints A6 with Batch's words; the reason is on the first child or on the parent, and the snapshot's "
         "front lists children.",
-        "Read it where it is: `BatchReader` in tidemill/backends/aws/facts.py. Correct the row in docs/cloud-facts.md.",
+        "Read it where it is: `BatchReader` in tidemill/services/batch/facts.py. Correct the row in "
+        "docs/cloud-facts.md.",
     ),
     Check(
         GCP,
         "The reconciler's report has Google's words",
         "gcloud storage cat gs://BUCKET/fleet/reconciler.json while a queue's quota is too small",
         "`notes` and `failures` of the group are not empty, and `tidemill explain NAME` prints G7.",
-        "Correct the codes in tidemill/explain/gcp.py.",
+        "Correct the codes in tidemill/services/pubsub/rules.py.",
     ),
     Check(
         BOTH,
@@ -282,8 +284,8 @@ CHECKS = (
         "about the reconciler).",
         "AWS: look at FailedInvocations of the rules, which must be 0 (else give the targets a role that may publish), "
         "at `detail.parameters` of the event and at the metrics of components/aws/alarms.py. GCP: compare the metrics' "
-        "names with components/gcp/counted.py. No message: the worker's log has the answer of SNS or Pub/Sub; a topic "
-        "with a key of its own must let the job's role use it.",
+        "names with components/gcp/line_metrics.py. No message: the worker's log has the answer of SNS or Pub/Sub; a "
+        "topic with a key of its own must let the job's role use it.",
     ),
     Check(
         AWS,
@@ -295,7 +297,7 @@ CHECKS = (
         "region does not have it. A second run asks for no part again but the interruptions. `advise` has a score and "
         "a range of 90 days, and no note of a denied or throttled call.",
         "Compare a page of GetProducts with the filters in ops/prices/aws.py, and the feed with ops/prices/advisor.py. "
-        "`advise`: the note names the action; see tidemill/advice/aws.py and `advise_statements`.",
+        "`advise`: the note names the action; see tidemill/clouds/aws/advice.py and `advise_statements`.",
     ),
     Check(
         GCP,
@@ -305,7 +307,7 @@ CHECKS = (
         "every region with three parts; no machine of the stack's families is `unknown` in the stack's region. "
         "`advise` has a score, and no note of a denied call, which a missing permission or version would cause.",
         "Compare the SKUs' descriptions with the patterns in ops/prices/gcp.py. `advise`: correct `ADVISE` in "
-        "components/gcp/identity.py, or the path in tidemill/advice/gcp.py.",
+        "components/gcp/identity.py, or the path in tidemill/clouds/gcp/advice.py.",
     ),
     Check(
         BOTH,

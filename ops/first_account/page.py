@@ -4,7 +4,6 @@ from ops.first_account.checks import CHECKS, Check
 from ops.project import ROOT
 
 PAGE = ROOT / "docs" / "first-account.md"
-_CLOUDS = {"aws": "AWS", "gcp": "GCP"}
 _HEAD = """\
 # The first hour on an account
 
@@ -33,7 +32,7 @@ def page() -> str:
 
 
 def _row(number: int, check: Check) -> str:
-    clouds = ", ".join(_CLOUDS[cloud] for cloud in check.clouds)
+    clouds = ", ".join(cloud.upper() for cloud in check.clouds)
     command = "asked by `first-account`" if check.probe else "by hand"
     cells = [str(number), clouds, check.name, f"`{check.command}` ({command})", check.expect, check.otherwise]
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n"

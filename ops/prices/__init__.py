@@ -7,21 +7,18 @@ import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from itertools import chain
 from typing import Protocol
 
 import click
 
+from components.rooms import CLOUDS
+from ops.clouds import facts
 from ops.prices import pages
-from ops.prices.aws import Aws
-from ops.prices.gcp import Gcp
 from ops.prices.region import (
-    INTERRUPTION,
-    OFFERINGS,
-    ON_DEMAND,
-    SERVICES,
-    SPOT,
     Answer,
-    Changed,
+    ChangeCount,
     RefusedError,
     Region,
     read,
@@ -44,7 +41,7 @@ class Source(Protocol):
         ...
 
     def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
-        """What it says about some parts of a region."""
+        """Ask it for some parts of a region."""
         ...
 
     def forget(self, region: str, part: str) -> None:
@@ -52,9 +49,8 @@ class Source(Protocol):
         ...
 
 
-_SOURCES: dict[str, type[Aws] | type[Gcp]] = {"aws": Aws, "gcp": Gcp}
-_PARTS = {"aws": (OFFERINGS, ON_DEMAND, SPOT, SERVICES, INTERRUPTION), "gcp": (ON_DEMAND, SPOT, SERVICES)}
-_CLOUD = click.option("--cloud", type=click.Choice(["aws", "gcp"]), required=True, help="The cloud.")
+_PARTS = {cloud: facts(cloud).PRICE_PARTS for cloud in CLOUDS}
+_CLOUD = click.option("--cloud", type=click.Choice(CLOUDS), required=True, help="The cloud.")
 
 
 @click.group()
@@ -88,7 +84,7 @@ def show(cloud: str, region: str | None) -> None:
     "--part",
     "chosen",
     multiple=True,
-    type=click.Choice(_PARTS["aws"]),
+    type=click.Choice([*dict.fromkeys(chain(*_PARTS.values()))]),
     help="A part of the table; repeat. Default: all that the cloud tells.",
 )
 @click.option("--again", is_flag=True, help="Ask again for what the table has from today.")
@@ -104,7 +100,7 @@ def refresh(cloud: str, wanted: tuple[str, ...], chosen: tuple[str, ...], again:
     with _alone():
         if again:
             _forget(cloud)
-        source: Source = _SOURCES[cloud]()
+        source = _source(cloud)
         try:
             source.check(parts)
         except RefusedError as error:
@@ -117,6 +113,11 @@ def refresh(cloud: str, wanted: tuple[str, ...], chosen: tuple[str, ...], again:
     if refused:
         click.echo(f"{len(refused)} of {len(names)} regions are not whole: {', '.join(refused)}", err=True)
         sys.exit(3)
+
+
+def _source(cloud: str) -> Source:
+    # The other cloud's client need not be installed.
+    return import_module(f"ops.prices.{cloud}").PRICES()
 
 
 def _region(source: Source, region: Region, parts: Sequence[str], again: bool) -> bool:
@@ -136,7 +137,7 @@ def _region(source: Source, region: Region, parts: Sequence[str], again: bool) -
     return whole
 
 
-def _say(region: Region, answer: Answer, change: Changed) -> None:
+def _say(region: Region, answer: Answer, change: ChangeCount) -> None:
     if answer.refused is not None:
         click.echo(f"{region.name}: {answer.part} could not be read and stays unchanged: {answer.refused}", err=True)
         return

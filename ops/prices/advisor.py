@@ -75,8 +75,8 @@ class Feed:
 
 def _range(label: str) -> list[int]:
     """`<5%`, `5-10%` or `>20%` as percentages."""
-    found = _LABEL.fullmatch(label)
-    if found is None:
+    match = _LABEL.fullmatch(label)
+    if match is None:
         raise ValueError(f"{label!r} is not a range of percentages")
-    low, high = found["low"] or found["least"] or 0, found["high"] or found["most"] or 100
+    low, high = match["low"] or match["least"] or 0, match["high"] or match["most"] or 100
     return [int(low), int(high)]

@@ -82,7 +82,7 @@ class Aws:
         return sorted(self._session.get_available_regions("ec2", partition_name="aws"))
 
     def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
-        """What AWS says about some parts of a region. A refused part says why and does not affect the others."""
+        """Ask AWS for some parts of a region. A refused part says why and does not affect the others."""
         seen = f"EC2 DescribeSpotPriceHistory, {SPOT_DAYS} days, all zones"
         known: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
             OFFERINGS: ("EC2 DescribeInstanceTypeOfferings", self._offerings),
@@ -104,7 +104,7 @@ class Aws:
             return Answer(part, source, refused=f"{type(error).__name__}: {error}")
         # The price list and the feed have all types; those that no queue may start yet are kept too.
         known = _SERVICES if part == SERVICES else [machine.type for machine in machine_table("aws").types]
-        wanted = _SERVICES if part == SERVICES else machines.table()
+        wanted = _SERVICES if part == SERVICES else _startable()
         kept = {name: found[name] for name in known if name in found}
         missing = [name for name in wanted if name not in found]
         return Answer(part, source, kept, missing, as_of=self._feed.as_of if part == INTERRUPTION else today())
@@ -128,14 +128,14 @@ class Aws:
 
     def _services(self, region: str) -> dict[str, float]:
         """USD by our service names; a service with several prices is left out."""
-        found: dict[str, float] = {}
+        usd_by_name: dict[str, float] = {}
         for name, (code, usage, filters) in _SERVICES.items():
             listing = Pages(self._folder / region / SERVICES / name)
             rows = listing.rows(self._products(region, code, {**filters, "regionCode": region}, _usage))
             prices = {usd for said, usd in rows if said == usage or said.endswith(f"-{usage}")}
             if len(prices) == 1 and (price := prices.pop()) is not None:
-                found[name] = price
-        return found
+                usd_by_name[name] = price
+        return usd_by_name
 
     def _products(
         self, region: str, code: str, wanted: Mapping[str, str], row: Callable[[Mapping[str, Any]], list[Any] | None]
@@ -158,8 +158,8 @@ class Aws:
         # Whole days: the token of a page belongs to one question, and a resumed run has to ask the same one.
         end = datetime.datetime.combine(today(), datetime.time(), datetime.UTC)
         span = {"StartTime": end - datetime.timedelta(days=SPOT_DAYS), "EndTime": end}
-        found: dict[str, list[float]] = {}
-        for number, types in enumerate(_batches(list(machines.table()))):
+        ranges: dict[str, list[float]] = {}
+        for number, types in enumerate(_batches(_startable())):
             asked = {"InstanceTypes": types, "ProductDescriptions": ["Linux/UNIX"], **span}
 
             def ask(token: str, asked: Mapping[str, Any] = asked) -> Page:
@@ -167,9 +167,9 @@ class Aws:
                 return _ranges(page["SpotPriceHistory"]), page.get("NextToken") or ""
 
             for kind, low, high in Pages(self._folder / region / SPOT / str(number)).rows(ask):
-                least, most = found.get(kind, (low, high))
-                found[kind] = [min(low, least), max(high, most)]
-        return found
+                least, most = ranges.get(kind, (low, high))
+                ranges[kind] = [min(low, least), max(high, most)]
+        return ranges
 
 
 def zones_of(offerings: Iterable[Mapping[str, Any]]) -> list[Any]:
@@ -179,10 +179,10 @@ def zones_of(offerings: Iterable[Mapping[str, Any]]) -> list[Any]:
 
 def zones_by_type(rows: Iterable[Sequence[str]]) -> dict[str, list[str]]:
     """The zones of every known type."""
-    found: dict[str, set[str]] = {}
+    zones: dict[str, set[str]] = {}
     for kind, zone in rows:
-        found.setdefault(kind, set()).add(zone)
-    return {kind: sorted(found.get(kind, ())) for kind in (machine.type for machine in machine_table("aws").types)}
+        zones.setdefault(kind, set()).add(zone)
+    return {kind: sorted(zones.get(kind, ())) for kind in (machine.type for machine in machine_table("aws").types)}
 
 
 def _asked(call: Callable[..., Mapping[str, Any]], token: str, **wanted: Any) -> Mapping[str, Any]:
@@ -223,14 +223,22 @@ def _price(product: Mapping[str, Any], units: set[str] | None) -> float | None:
 
 def _ranges(history: list[Mapping[str, Any]]) -> list[Any]:
     """Type, lowest and highest price of a page's entries."""
-    found: dict[str, list[float]] = {}
-    for each in history:
-        usd = float(each["SpotPrice"])
-        low, high = found.get(each["InstanceType"], (usd, usd))
-        found[each["InstanceType"]] = [min(low, usd), max(high, usd)]
-    return [[kind, *pair] for kind, pair in found.items()]
+    ranges: dict[str, list[float]] = {}
+    for price in history:
+        usd = float(price["SpotPrice"])
+        low, high = ranges.get(price["InstanceType"], (usd, usd))
+        ranges[price["InstanceType"]] = [min(low, usd), max(high, usd)]
+    return [[kind, *pair] for kind, pair in ranges.items()]
+
+
+def _startable() -> list[str]:
+    """The types that a queue may start, in the table's order."""
+    return [machine.type for types in machines.families("aws").values() for machine in types]
 
 
 def _batches(types: list[str]) -> Iterator[list[str]]:
     for first in range(0, len(types), _TYPES_A_REQUEST):
         yield types[first : first + _TYPES_A_REQUEST]
+
+
+PRICES = Aws

@@ -79,7 +79,7 @@ class Gcp:
         return sorted({region for sku in sold for region in sku["serviceRegions"]} - {"global"})
 
     def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
-        """What GCP says about some parts of a region; it publishes no interruptions."""
+        """Ask GCP for some parts of a region; it publishes no interruptions."""
         wanted = [part for part in (ON_DEMAND, SPOT, SERVICES) if part in parts]
         here = [sku for sku in self._skus if {region, "global"} & set(sku["serviceRegions"])]
         rates = _rates(here)
@@ -123,7 +123,7 @@ def _needed(description: str) -> bool:
 
 
 def _short(sku: Mapping[str, Any]) -> dict[str, Any]:
-    """What is read of a SKU: it is a tenth of it."""
+    """The keys of a SKU that are read: a tenth of it."""
     return {
         "description": sku["description"],
         "category": {"usageType": sku["category"]["usageType"]},
@@ -143,7 +143,7 @@ def _login() -> AuthorizedSession:
 
 
 def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
-    found: Rates = {}
+    rates: Rates = {}
     for sku in skus:
         if found_part := _PART.fullmatch(sku["description"]):
             named = _FAMILY.fullmatch(found_part["family"])
@@ -157,8 +157,8 @@ def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
         if family and usage == ("Preemptible" if spot else "OnDemand"):
             price = _usd(sku, _UNITS[part])
             if price is not None:
-                found[family, part, spot] = price
-    return found
+                rates[family, part, spot] = price
+    return rates
 
 
 def _services(skus: Iterable[Mapping[str, Any]]) -> dict[str, float]:
@@ -202,3 +202,6 @@ def _machine(machine: MachineType, rates: Rates, spot: bool) -> float | None:
     if any((family, part, spot) not in rates for part in needed):
         return None
     return round(sum(amount * rates[family, part, spot] for part, amount in needed.items()), 6)
+
+
+PRICES = Gcp

@@ -50,7 +50,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangeCount:
     """How many values of a part an answer changed."""
 
     new: int
@@ -75,16 +75,16 @@ class Region:
         return self.parts[part]["as_of"] if part in self.parts else None
 
     def lacks(self, type: str) -> bool:  # noqa: A002
-        """Whether the region is known not to have a machine type."""
+        """True if the region is known not to have a machine type."""
         return self.parts.get(OFFERINGS, {}).get(VALUES[OFFERINGS], {}).get(type) == []
 
-    def take(self, answer: Answer) -> Changed:
+    def take(self, answer: Answer) -> ChangeCount:
         """Replace a part with an answer. A refusal changes nothing, and services missing from an answer stay.
 
         A machine missing from the answer leaves the table: its old price would have no date of its own.
         """
         if answer.refused is not None or not answer.found:
-            return Changed(0, 0, 0)
+            return ChangeCount(0, 0, 0)
         head = {"as_of": answer.as_of.isoformat(), "source": answer.source}
         if answer.part == SERVICES:
             before = {name: row["usd"] for name, row in self.services.items() if name in answer.found}
@@ -96,14 +96,14 @@ class Region:
             self.parts[answer.part] = {**head, key: dict(answer.found)}
         both = before.keys() & answer.found.keys()
         other = sum(before[name] != answer.found[name] for name in both)
-        return Changed(len(answer.found) - len(both), other, len(before) - len(both))
+        return ChangeCount(len(answer.found) - len(both), other, len(before) - len(both))
 
 
 def read(cloud: str, name: str) -> Region:
     """A region of the table; an empty one if the table does not have it."""
     path = table.DATA / cloud / f"{name}{table.SUFFIX}"
-    found = json.loads(gzip.decompress(path.read_bytes())) if name in table.covered(cloud) else {}
-    return Region(cloud, name, {part: found[part] for part in VALUES if part in found}, found.get(SERVICES, {}))
+    content = json.loads(gzip.decompress(path.read_bytes())) if name in table.covered(cloud) else {}
+    return Region(cloud, name, {part: content[part] for part in VALUES if part in content}, content.get(SERVICES, {}))
 
 
 def write(region: Region) -> None:

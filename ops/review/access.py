@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ops.clouds import facts
 from ops.review.diffs import roots
 from ops.review.document import Step
-from ops.review.grants import Grant, grants, widened
+from ops.review.grants import Grant, grants, of_permission, widened
 from ops.review.models import Finding, Severity
 from ops.review.values import SECRET, UNKNOWN, clean, document, is_unknown, objects, texts
 from tidemill.figures import counted
@@ -20,9 +22,10 @@ _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 # Properties that hold a policy document.
 _CALLED = {"policy": "policy", "assumeRolePolicy": "trust policy"}
 _INLINE = "inline policy "
+_POLICY, _INSIDE = "aws:iam/policy:Policy", "aws:iam/rolePolicy:RolePolicy"
+_ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 _NO_DOCUMENTS = frozenset({"aws:ecr/lifecyclePolicy:LifecyclePolicy"})
 # Properties that name the principal of a document or a binding.
-_HOLDERS = {"aws": ("role", "user", "group", "roles"), "gcp": ("member", "members")}
 # Accounts of a cloud's own services.
 # Source: https://cloud.google.com/iam/docs/service-agents
 _AGENT = re.compile(
@@ -68,21 +71,21 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
     """
     created = {step.urn for step in steps if step.op == "create"}
     deleted = {step.urn for step in steps if step.op == "delete"}
-    account = _account(steps)
+    account, detached = _account(steps), _detached(steps)
     for step in steps:
         if step.op == "delete":
             yield from _bounds_deleted(step, deleted)
         if step.op in ("same", "read", "refresh", "delete") or not step.new_state:
             continue
         if step.type.startswith("aws:"):
-            yield from _aws(step, created, account)
+            yield from _aws(step, created, account, detached)
         elif step.type.startswith("gcp:"):
             yield from _gcp(step, created)
 
 
 def _account(steps: list[Step]) -> str | None:
     """The stack's account: the one that its policies and ARNs name most."""
-    found = Counter(
+    numbers = Counter(
         number
         for step in steps
         if step.type.startswith("aws:")
@@ -90,12 +93,26 @@ def _account(steps: list[Step]) -> str | None:
         if isinstance(value, str)
         for number in _ACCOUNT.findall(value)
     )
-    return max(sorted(found), key=lambda number: found[number], default=None)
+    return max(sorted(numbers), key=lambda number: numbers[number], default=None)
 
 
-def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding]:
+def _detached(steps: list[Step]) -> dict[str, list[Grant]]:
+    """Grants of roles, by URN, from policies that are detached from them."""
+    policies = {step.urn: grants(step.old.get("policy")) or [] for step in steps if step.type == _POLICY}
+    by_role: dict[str, list[Grant]] = {}
+    for step in steps:
+        if step.type == _ATTACHMENT and step.op == "delete" and step.old_state:
+            sources = step.old_state.property_dependencies
+            for role, policy in itertools.product(sources.get("role") or [], sources.get("policyArn") or []):
+                by_role.setdefault(role, []).extend(policies.get(policy, []))
+    return by_role
+
+
+def _aws(step: Step, created: set[str], account: str | None, detached: dict[str, list[Grant]]) -> Iterator[Finding]:
     fresh = _holder_is_new(step, created)
     before = _documents(step.old)
+    roles = step.new_state.property_dependencies.get("role") or [] if step.type == _INSIDE and step.new_state else []
+    moved = [grant for role in roles for grant in detached.get(role, [])]
     for key, value in sorted(_documents(step.new).items()):
         if (
             (key in _CALLED or key.startswith(_INLINE))
@@ -110,7 +127,7 @@ def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding
         after = grants(value)
         if after is None:
             continue
-        added = widened(grants(before.get(key)) or [], after)
+        added = widened([*(grants(before.get(key)) or []), *moved], after)
         if added:
             outside = any(_is_outside(grant, account) for grant in added)
             severity = _aws_severity(added, fresh, _is_new(step, created) and not outside)
@@ -122,7 +139,11 @@ def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding
 def _documents(inputs: dict[str, Any]) -> dict[str, Any]:
     """A resource's properties, and the policies that a role holds itself, by name."""
     inline = objects(inputs.get("inlinePolicies"))
-    return {**inputs, **{f"{_INLINE}{each.get('name', '')}": each.get("policy") for each in inline}}
+    return {
+        **inputs,
+        "permission": of_permission(inputs),
+        **{f"{_INLINE}{each.get('name', '')}": each.get("policy") for each in inline},
+    }
 
 
 def _bounds_deleted(step: Step, deleted: set[str]) -> Iterator[Finding]:
@@ -176,7 +197,7 @@ def _aws_severity(added: list[Grant], fresh: bool, new: bool) -> Severity:
 
 
 def _is_outside(grant: Grant, account: str | None) -> bool:
-    """Whether a grant is for an account other than the stack's."""
+    """True if a grant is for an account other than the stack's."""
     named = _ACCOUNT.search(grant.principal)
     return grant.effect == "Allow" and named is not None and named[0] != account
 
@@ -250,8 +271,8 @@ def _bindings(step: Step, inputs: dict[str, Any]) -> Iterator[_Binding]:
 
 
 def _policy(inputs: dict[str, Any]) -> dict[str, Any]:
-    found = document(inputs.get("policyData"))
-    return found if isinstance(found, dict) else {}
+    policy = document(inputs.get("policyData"))
+    return policy if isinstance(policy, dict) else {}
 
 
 def _of_one(step: Step, inputs: dict[str, Any], binding: dict[str, Any]) -> Iterator[_Binding]:
@@ -280,23 +301,23 @@ def _shown(step: Step, key: str, value: Any) -> str:
 
 
 def _holder_is_new(step: Step, created: set[str]) -> bool:
-    """Whether this preview creates those who get permissions."""
+    """True if this preview creates those who get permissions."""
     if step.op != "create" or not step.new_state:
         return False
     sources = step.new_state.property_dependencies
-    held = [set(sources.get(key) or []) for key in _HOLDERS[step.type[:3]] if key in step.new]
+    held = [set(sources.get(key) or []) for key in facts(step.type.partition(":")[0]).HOLDERS if key in step.new]
     return all(urns and urns <= created for urns in held)
 
 
 def _is_new(step: Step, created: set[str]) -> bool:
-    """Whether this preview creates a resource and everything that it is made from."""
+    """True if this preview creates a resource and everything that it is made from."""
     if step.op != "create" or not step.new_state:
         return False
     return {urn for urns in step.new_state.property_dependencies.values() for urn in urns or []} <= created
 
 
 def _is_on_new(step: Step, created: set[str]) -> bool:
-    """Whether a binding is on something that this preview creates."""
+    """True if a binding is on a resource that this preview creates."""
     if step.op != "create" or not step.new_state:
         return False
     sources = step.new_state.property_dependencies

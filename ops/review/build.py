@@ -6,13 +6,13 @@ import datetime
 from collections import Counter
 from collections.abc import Iterable
 
+from ops.engine_messages import advice
 from ops.review import access, capacity, compute, network, results, spot, state, watch
 from ops.review.capacity import Prices
 from ops.review.diffs import properties
 from ops.review.document import Preview, Step
 from ops.review.models import SEVERITIES, Change, Finding, Review, StackReview
 from ops.review.values import clean
-from ops.told import advice
 from tidemill import prices as known_prices
 
 # A replacement is three steps to the engine but one change to a reviewer.
@@ -41,10 +41,10 @@ def build(
 def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackReview:
     steps = _of_clouds(preview.steps)
     said = results.results(preview)
-    used = capacity.Used(prices)
+    used = capacity.PriceRecorder(prices)
     fleets = capacity.fleets(steps, preview.cloud, preview.region, used)
     idle = capacity.idle(steps, preview.cloud, preview.region, used)
-    found = [
+    listed = [
         *results.removed(preview),
         *results.findings(preview, said, today),
         *state.findings(steps),
@@ -66,7 +66,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         failed=preview.exit_code != 0,
         errors=tuple(clean(line) for line in [*preview.told, *advice(preview.told)]),
         counts=dict(sorted(counts.items())),
-        findings=tuple(sorted((_clean(finding) for finding in found), key=_place)),
+        findings=tuple(sorted((_clean(finding) for finding in listed), key=_place)),
         fleets=fleets,
         idle=idle,
         policies=said,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
-from components import machines
 from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, QUEUE, TEMPLATES
 from ops.review.diffs import at
 from ops.review.document import State, Step
-from ops.review.models import Finding, Fleet, Idle, Money, Severity
-from ops.review.values import is_unknown, objects, texts
-from tidemill.capacity import fleet_usd, most_machines
+from ops.review.models import Finding, Fleet, IdleCost, Money, Severity
+from ops.review.values import is_unknown, number, objects, texts
+from tidemill.planned_fleet import PlannedFleet, hourly, of_environment, of_group, whole
 from tidemill.prices import HOURS_A_MONTH, PriceOrigin, origin
 
 
@@ -29,7 +29,7 @@ class Prices(Protocol):
         """How often machines of a type are reclaimed; None if unknown."""
 
 
-class Used:
+class PriceRecorder:
     """Prices from elsewhere, and the origin of those that were asked for and are known."""
 
     def __init__(self, prices: Prices) -> None:
@@ -52,12 +52,9 @@ class Used:
         return self._known[-1]
 
     def interruption(self, cloud: str, region: str, type: str) -> Any:  # noqa: A002
-        """See `Prices`; it is no price, and has a date of its own."""
+        """See `Prices`; it is not a price, and has a date of its own."""
         return self._prices.interruption(cloud, region, type)
 
-
-_FAMILIES = {"aws": machines.families("aws"), "gcp": machines.families("gcp")}
-_CPUS = {cloud: {m.type: m.cpus for found in known.values() for m in found} for cloud, known in _FAMILIES.items()}
 
 # Resources billed by the hour or month: type to (description, name of its price, units per resource).
 _STANDING: dict[str, tuple[str, str]] = {
@@ -79,7 +76,7 @@ _STANDING: dict[str, tuple[str, str]] = {
 def fleets(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[Fleet, ...]:
     """Every compute environment or machine group, before and after, by name."""
     sides = [Side(steps, before) for before in (True, False)]
-    found = []
+    rows = []
     for step in steps:
         if step.type != ENVIRONMENT and step.type not in GROUPS:
             continue
@@ -87,8 +84,8 @@ def fleets(steps: list[Step], cloud: str, region: str | None, prices: Prices) ->
         if known := after or before:
             usd = [_usd(each, cloud, region, prices) if each else None for each in (before, after)]
             cpus = [each.cpus if each else None for each in (before, after)]
-            found.append(Fleet(step.name, known.market, cpus[0], cpus[1], usd[0], usd[1]))
-    return tuple(sorted(found, key=lambda fleet: fleet.name))
+            rows.append(Fleet(step.name, known.market, cpus[0], cpus[1], usd[0], usd[1]))
+    return tuple(sorted(rows, key=lambda fleet: fleet.name))
 
 
 def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
@@ -109,6 +106,19 @@ def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
         unknown = fleet.market == "on_demand" and fleet.usd_hour_after and fleet.usd_hour_after.unknown
         severity: Severity = "low" if not more else "high" if unknown else "medium"
         yield Finding(severity, "capacity", fleet.name, urns[fleet.name], title, _dollars(fleet))
+    for step in steps:
+        yield from _kept(step)
+
+
+def _kept(step: Step) -> Iterator[Finding]:
+    """Machines that stay without work: vCPUs of a compute environment on AWS, machines of a group on GCP."""
+    for key, least, what in (
+        ("computeResources", "minVcpus", "vCPUs"),
+        ("autoscalingPolicy", "minReplicas", "machines"),
+    ):
+        old, new = (whole(at(side, (key, least))) or 0 for side in (step.old, step.new))
+        if new > old:
+            yield Finding("medium", "capacity", step.name, step.urn, f"{new} {what} stay without work, was {old}")
 
 
 def _dollars(fleet: Fleet) -> tuple[str, ...]:
@@ -125,18 +135,19 @@ def _dollars(fleet: Fleet) -> tuple[str, ...]:
 def _first(steps: list[Step], *, before: bool) -> set[str]:
     """The fleets that get a queue's jobs first: of the lowest order on AWS, with an autoscaler that is on on GCP."""
     states = {step.urn: state for step in steps if (state := step.before if before else step.after)}
-    found: set[str] = set()
+    urns: set[str] = set()
     for urn, state in states.items():
         if _kind(urn) == QUEUE:
-            found |= _first_of(state, states)
+            urns |= _first_of(state, states)
         elif _kind(urn) in AUTOSCALERS and at(state.inputs, ("autoscalingPolicy", "mode")) != "OFF":
-            found |= {each for each in state.property_dependencies.get("target") or [] if _kind(each) in GROUPS}
-    return found
+            urns |= {each for each in state.property_dependencies.get("target") or [] if _kind(each) in GROUPS}
+    return urns
 
 
 def _first_of(queue: State, states: dict[str, State]) -> set[str]:
     """The first environment of a queue by its ARN; while that is unknown, all that it may be."""
-    orders = sorted(objects(queue.inputs.get("computeEnvironmentOrders")), key=lambda each: str(each.get("order")))
+    found = objects(queue.inputs.get("computeEnvironmentOrders"))
+    orders = sorted(found, key=lambda each: number(each.get("order")) or 0)
     arns = [str(each.get("computeEnvironment")) for each in orders]
     urns = queue.property_dependencies.get("computeEnvironmentOrders") or []
     names = {urn: f"/{states[urn].inputs.get('name')}" for urn in urns if urn in states and _kind(urn) == ENVIRONMENT}
@@ -152,8 +163,8 @@ def _kind(urn: str) -> str:
     return urn.split("::", 3)[2].rpartition("$")[2]
 
 
-def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[Idle, ...]:
-    """What stands before and after, of each kind that is billed without any job."""
+def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[IdleCost, ...]:
+    """Resources before and after, of each kind that is billed without any job."""
     counts: tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]] = (Counter(), Counter())
     for step in steps:
         for side, state in zip(counts, (step.before, step.after), strict=True):
@@ -167,21 +178,21 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
         each = price.usd * (HOURS_A_MONTH if name.endswith("_hour") else 1) if price else None
         before, after = (side[(what, name)] for side in counts)
         if before or after:
-            rows.append(Idle(what, before, after, each))
+            rows.append(IdleCost(what, before, after, each))
     return (*rows, *_staying(steps, cloud, region, prices))
 
 
-def _staying(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> Iterator[Idle]:
+def _staying(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> Iterator[IdleCost]:
     """Machines that a group keeps without work, at the price of its most expensive type, without disks."""
     sides = [Side(steps, before) for before in (True, False)]
     for step in sorted((step for step in steps if step.type in GROUPS), key=lambda step: step.name):
         before, after = (side.fleet(step) for side in sides)
         if not (known := after or before) or not any(each and each.staying for each in (before, after)):
             continue
-        cost = _usd(known._replace(machines=1), cloud, region, prices)
+        cost = _usd(replace(known, machines=1), cloud, region, prices)
         each = cost.high * HOURS_A_MONTH if cost and cost.high is not None and not cost.unknown else None
         old, new = (side.staying if side else 0 for side in (before, after))
-        yield Idle(f"machine that stays in {step.name}", old, new, each)
+        yield IdleCost(f"machine that stays in {step.name}", old, new, each)
 
 
 def _size(kind: str, inputs: dict[str, Any]) -> int:
@@ -191,25 +202,10 @@ def _size(kind: str, inputs: dict[str, Any]) -> int:
         queries = inputs.get("metricQueries") or []
         return sum("metric" in query for query in queries if isinstance(query, dict)) or 1
     if kind == "gcp:filestore/instance:Instance":
-        return _whole(at(inputs, ("fileShares", "capacityGb"))) or 0
+        return whole(at(inputs, ("fileShares", "capacityGb"))) or 0
     if kind == "gcp:monitoring/alertPolicy:AlertPolicy":
         return len(inputs.get("conditions") or [])
     return 1
-
-
-class _Machines(NamedTuple):
-    """What one fleet may start."""
-
-    market: Any
-    cpus: int | None
-    types: list[str]
-    gpus: int = 0
-    machines: int | None = None
-    """How many, whatever their type; None where `cpus` limits them."""
-    staying: int = 0
-    """How many of them stay without work."""
-    percent: int | None = None
-    """The most to pay on Spot, in percent of the On-Demand price."""
 
 
 class Side:
@@ -225,37 +221,17 @@ class Side:
                 if step.type in AUTOSCALERS:
                     self._scaled |= dict.fromkeys(self._needs(state, "target"), state.inputs)
 
-    def fleet(self, step: Step) -> _Machines | None:
-        """What a compute environment or a group may start; None if it does not exist."""
+    def fleet(self, step: Step) -> PlannedFleet | None:
+        """The fleet of a compute environment or a group; None if it does not exist."""
         state = self._states.get(step.urn)
         if not state:
             return None
         if step.type == ENVIRONMENT:
-            return self._environment(state.inputs.get("computeResources"))
-        return self._group(step.urn, state)
-
-    @staticmethod
-    def _environment(found: Any) -> _Machines | None:
-        if not isinstance(found, dict):
-            return None
-        market = "spot" if found.get("type") in ("SPOT", "FARGATE_SPOT") else "on_demand"
-        cpus, percent = (_whole(found.get(key)) for key in ("maxVcpus", "bidPercentage"))
-        return _Machines(market, cpus, texts(found.get("instanceTypes")), percent=percent)
-
-    def _group(self, urn: str, state: State) -> _Machines | None:
-        template = next((self._states[n].inputs for n in self._needs(state, "versions") if n in self._states), {})
-        selections = objects(at(state.inputs, ("instanceFlexibilityPolicy", "instanceSelections")))
-        types = [kind for each in selections for kind in texts(each.get("machineTypes"))]
-        types = types or texts(template.get("machineType"))
-        most, least = (
-            _whole(at(self._scaled.get(urn, {}), ("autoscalingPolicy", f"{which}Replicas"))) for which in ("max", "min")
-        )
-        sizes = {_CPUS["gcp"].get(each) for each in types}
-        size = max((s for s in sizes if s), default=None)
-        market = "spot" if at(template, ("scheduling", "provisioningModel")) == "SPOT" else "on_demand"
-        gpus = sum(_whole(each.get("count")) or 0 for each in objects(template.get("guestAccelerators")))
-        cpus = most * size if most is not None and size else None
-        return _Machines(market if template else None, cpus, types, gpus, most, least or 0)
+            planned = of_environment(step.urn, state.inputs)
+        else:
+            template = next((self._states[n].inputs for n in self._needs(state, "versions") if n in self._states), None)
+            planned = of_group(step.urn, state.inputs, template, self._scaled.get(step.urn, {}))
+        return replace(planned, types=tuple(texts([*planned.types])))
 
     @staticmethod
     def _needs(state: State, key: str) -> list[str]:
@@ -264,26 +240,8 @@ class Side:
         return [urn for urn in urns if _kind(urn) in wanted]
 
 
-def _usd(fleet: _Machines, cloud: str, region: str | None, prices: Prices) -> Money | None:
+def _usd(fleet: PlannedFleet, cloud: str, region: str | None, prices: Prices) -> Money | None:
     if fleet.cpus is None:
         return None
-    sizes = {kind: _CPUS[cloud].get(kind) for kind in sorted(set(fleet.types))}
-    counts = {
-        kind: (most_machines(cloud, fleet.cpus, size) if fleet.machines is None else fleet.machines) if size else 0
-        for kind, size in sizes.items()
-    }
-
-    def price(kind: str) -> Any:
-        return prices.machine(cloud, region, kind, gpus=fleet.gpus) if region and sizes[kind] else None
-
-    found = fleet_usd(counts, fleet.market, price, fleet.percent)
+    found = hourly(cloud, fleet, lambda kind: prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None)
     return Money(found.low, found.high, found.unknown)
-
-
-def _whole(value: Any) -> int | None:
-    if is_unknown(value) or isinstance(value, bool):
-        return None
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        return None

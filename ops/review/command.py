@@ -60,25 +60,25 @@ def review(  # noqa: PLR0917
     # Reviewing files alone needs neither git nor the engine.
     begun = _base(base or "main") if base or (stacks and where == "localcloud") else None
     previews = [*(each for _, each in named), *_all_previewed(stacks, where, begun)]
-    found = build(previews, guardrails=_guardrails(begun) if begun else ())
-    text = render(found)
+    result = build(previews, guardrails=_guardrails(begun) if begun else ())
+    text = render(result)
     if markdown:
         _write(markdown, "--markdown", text)
     if target:
-        _write(target, "--json", as_json(found))
+        _write(target, "--json", as_json(result))
     if not markdown and not target:
         click.echo(text, nl=False)
-    sys.exit(exit_code(found, fail_on))
+    sys.exit(exit_code(result, fail_on))
 
 
-def as_json(found: Review) -> str:
+def as_json(result: Review) -> str:
     """A review in its stable form; docs/review.schema.json describes it."""
-    return json.dumps(TypeAdapter(Review).dump_python(found, mode="json"), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(TypeAdapter(Review).dump_python(result, mode="json"), indent=1, ensure_ascii=False) + "\n"
 
 
-def exit_code(found: Review, fail_on: Severity) -> int:
+def exit_code(result: Review, fail_on: Severity) -> int:
     """0, or by the worst finding when it is at least as bad as `fail_on`."""
-    worst = found.worst()
+    worst = result.worst()
     if worst is None or SEVERITIES.index(worst) > SEVERITIES.index(fail_on):
         return 0
     return EXIT_CODES[worst]
@@ -97,8 +97,8 @@ def _previews(files: tuple[Path, ...]) -> list[tuple[str, Preview]]:
 def _once(named: list[tuple[str, Preview | str]]) -> None:
     """Refuse a stack that is given twice: it would be counted twice."""
     seen: dict[str, str] = {}
-    for where, each in named:
-        stack = each if isinstance(each, str) else each.stack
+    for where, preview in named:
+        stack = preview if isinstance(preview, str) else preview.stack
         if stack in seen:
             raise click.UsageError(f"{where}: stack {stack} is also in {seen[stack]}. Pass it once.")
         seen[stack] = where

@@ -21,7 +21,7 @@ TEMPLATES = (
     "gcp:compute/instanceTemplate:InstanceTemplate",
 )
 
-# What running machines use: it cannot be deleted before they have stopped.
+# Networks of running machines: they cannot be deleted before these have stopped.
 _NETWORKS = (
     "aws:ec2/subnet:Subnet",
     "aws:ec2/vpc:Vpc",

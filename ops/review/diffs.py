@@ -23,8 +23,8 @@ Part = str | int
 
 def parts(path: str) -> tuple[Part, ...]:
     """`tags["a.b"].c[0]` as ("tags", "a.b", "c", 0)."""
-    found = _PART.findall(path)
-    return tuple(int(index) if index else quoted.replace('\\"', '"') or plain for quoted, index, plain in found)
+    words = _PART.findall(path)
+    return tuple(int(index) if index else quoted.replace('\\"', '"') or plain for quoted, index, plain in words)
 
 
 def joined(path: tuple[Part, ...]) -> str:
@@ -82,7 +82,7 @@ def properties(step: Step) -> tuple[Property, ...]:
 
 
 def _is_noise(step: Step, path: tuple[Part, ...], before: Any, after: Any) -> bool:
-    """Whether a provider lists a path although no input differs: values computed by the cloud, and null keys."""
+    """True if a provider lists a path although no input differs: values computed by the cloud, and null keys."""
     if "__defaults" in path or all(_bare(_at(side, path)) in _NOTHING for side in (step.old, step.new)):
         return True
     # A secret looks the same before and after.

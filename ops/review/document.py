@@ -10,6 +10,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 
+from components.rooms import DEFAULT
+
 VERSION = 1
 """Version of the preview document."""
 
@@ -60,7 +62,7 @@ class PropertyDiff(_Engine):
 
 
 class Step(_Engine):
-    """What the engine would do to one resource."""
+    """A step of the engine on one resource."""
 
     op: Op
     urn: str = Field(pattern=r"(?s)^urn:pulumi:[^:]+::[^:]+::.+::.+$")
@@ -100,7 +102,7 @@ class Step(_Engine):
 
     @property
     def stopped(self) -> bool:
-        """Whether protection stops the engine from replacing or deleting it, unless the program lifts it."""
+        """True if protection stops the engine from replacing or deleting it, unless the program lifts it."""
         lifted = self.new_state is not None and not self.new_state.protect
         return self.old_state is not None and self.old_state.protect and not (self.op == "replace" and lifted)
 
@@ -137,7 +139,7 @@ class Policy(_Engine):
     message: str
 
 
-class Waived(_Engine):
+class WaiverEntry(_Engine):
     """A waiver of the stack file."""
 
     rule: str
@@ -147,7 +149,7 @@ class Waived(_Engine):
 
 
 class SpotScore(_Engine):
-    """What the cloud said of a Spot fleet's machines at the preview."""
+    """The cloud's score of a Spot fleet's machines at the preview."""
 
     fleet: str
     told: str
@@ -169,7 +171,7 @@ class Base(BaseModel):
         return self.ref if self.commit.startswith(self.ref) else f"{self.ref} ({self.commit[:9]})"
 
 
-class Removed(BaseModel):
+class RemovedStack(BaseModel):
     """A stack whose file the change removes or renames."""
 
     resources: int | None = None
@@ -185,17 +187,17 @@ class Preview(BaseModel):
     environment: str | None = None
     preview: _Digest | None = None
     policies: list[Policy] = []
-    waivers: list[Waived] = []
+    waivers: list[WaiverEntry] = []
     overrides: dict[str, dict[str, Any]] = {}
     spot: list[SpotScore] = []
     errors: list[str] = []
     exit_code: int
     base: Base | None = None
-    removed: Removed | None = None
+    removed: RemovedStack | None = None
 
     @property
     def first(self) -> bool:
-        """Whether the stack has no resources yet, so that there is nothing to compare with."""
+        """True if the stack has no resources yet, so that there is nothing to compare with."""
         return any(step.type == "pulumi:pulumi:Stack" and step.op == "create" for step in self.steps)
 
     @property
@@ -283,7 +285,7 @@ def _document(digest: dict[str, Any], name: str) -> dict[str, Any]:
     urn = next((step["urn"] for step in steps if isinstance(step, dict) and "urn" in step), None)
     if not isinstance(urn, str) or not isinstance(config, dict):
         raise DocumentError(f"{name}: steps has no resources, so this is not a preview of a stack.")
-    cloud = config.get("tidemill:cloud", "aws")
+    cloud = config.get("tidemill:cloud", DEFAULT)
     errors = [d for d in digest.get("diagnostics") or [] if isinstance(d, dict) and d.get("severity") == "error"]
     return {
         "version": VERSION,

@@ -19,7 +19,7 @@ _RULES = {
 
 
 class _Expiry(NamedTuple):
-    """What a rule deletes, whatever its place in the list."""
+    """A deletion by a rule, whatever its place in the list."""
 
     what: str
     """In words."""
@@ -36,12 +36,12 @@ def findings(step: Step) -> Iterator[Finding]:
         yield Finding("medium", "state-expires", step.name, step.urn, "deletion by age is known only after up")
         return
     old, new = (_expiries(step.type, objects(side.get(key))) for side in (step.old, step.new))
-    for each in sorted({*old, *new}):
-        before, after = old.get(each), new.get(each)
+    for rule in sorted({*old, *new}):
+        before, after = old.get(rule), new.get(rule)
         if before == after:
             continue
         sooner = after is not None and (before is None or after < before)
-        title = f"deletes {each.what} {'sooner' if sooner else 'later'}: kept {_days(after)}, was {_days(before)}"
+        title = f"deletes {rule.what} {'sooner' if sooner else 'later'}: kept {_days(after)}, was {_days(before)}"
         yield Finding("high" if sooner else "low", "state-expires", step.name, step.urn, title)
 
 
@@ -51,13 +51,13 @@ def _days(days: float | None) -> str:
 
 def _expiries(kind: str, rules: list[dict[str, Any]]) -> dict[_Expiry, float]:
     """The age in days at which each rule deletes; the smallest where several rules delete the same."""
-    found: dict[_Expiry, float] = {}
+    expiries: dict[_Expiry, float] = {}
     for rule in rules:
-        for each, days in _s3(rule) if kind.startswith("aws:") else _gcs(rule):
+        for entry, days in _s3(rule) if kind.startswith("aws:") else _gcs(rule):
             known = number(days)
             if known is not None:
-                found[each] = min(known, found.get(each, known))
-    return found
+                expiries[entry] = min(known, expiries.get(entry, known))
+    return expiries
 
 
 def _s3(rule: dict[str, Any]) -> Iterator[tuple[_Expiry, Any]]:
@@ -95,5 +95,5 @@ def _gcs(rule: dict[str, Any]) -> Iterator[tuple[_Expiry, Any]]:
             which = f"overwritten {which}"
         scope = json.dumps([kind, others], sort_keys=True)
         # All conditions of a rule must hold.
-        known = [found for each in ages.values() if (found := number(each)) is not None]
+        known = [age for each in ages.values() if (age := number(each)) is not None]
         yield _Expiry(which, scope), max(known) if known else None if ages else 0

@@ -1,4 +1,4 @@
-"""What an AWS policy document allows, grant by grant, and whether another document covers it.
+"""Reads an AWS policy document grant by grant, and compares what two documents allow.
 
 Source of the grammar: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html
 """
@@ -17,6 +17,9 @@ from typing import Any
 from ops.review.values import UNKNOWN, document, is_unknown
 
 _MOST = 20_000
+_ON = ("function", "layerName", "eventBusName")
+_LIMITS = ("sourceAccount", "sourceArn", "principalOrgId", "organizationId", "eventSourceToken", "condition")
+"""What such a permission is on, and what limits its principal."""
 
 
 @dataclass(frozen=True, order=True)
@@ -34,7 +37,7 @@ class Grant:
     """Which of these are exclusions (NotAction and so on), which mean everything else."""
 
     def covers(self, other: Grant) -> bool:
-        """Whether this grant covers everything that the other allows; False when in doubt."""
+        """True if this grant covers everything that the other allows; False when in doubt."""
         if self.effect != other.effect or self.inverted != other.inverted:
             return False
         if self.condition not in ("", other.condition):
@@ -48,12 +51,12 @@ class Grant:
 
     @property
     def total(self) -> bool:
-        """Whether every action of a service, or of AWS, is allowed."""
+        """True if every action of a service, or of AWS, is allowed."""
         return "action" in self.inverted or self.action in ("*", "*:*") or self.action.endswith(":*")
 
     @property
     def public(self) -> bool:
-        """Whether the principal is everybody, in every account."""
+        """True if the principal is everybody, in every account."""
         return "principal" in self.inverted or (self.principal in ("*", "AWS:*") and not self.condition)
 
     def __str__(self) -> str:
@@ -67,11 +70,21 @@ class Grant:
 
 def grants(text: Any) -> list[Grant] | None:
     """Every grant of a policy document; None if the value is not a document, or not known yet."""
-    found = text if isinstance(text, dict) else document(text)
-    if not isinstance(found, dict) or "Statement" not in found:
+    content = text if isinstance(text, dict) else document(text)
+    if not isinstance(content, dict) or "Statement" not in content:
         return None
-    statements = _listed(found["Statement"])
+    statements = _listed(content["Statement"])
     return [grant for statement in statements if isinstance(statement, dict) for grant in _of(statement)]
+
+
+def of_permission(inputs: dict[str, Any]) -> dict[str, Any]:
+    """A permission on a function or an event bus, which is not a document, as one; empty for other properties."""
+    who, on = inputs.get("principal"), [inputs[key] for key in _ON if key in inputs]
+    if who is None or "action" not in inputs:
+        return {}
+    limits = {key: str(inputs[key]) for key in _LIMITS if inputs.get(key)}
+    principal = {"Service" if "." in str(who) else "AWS": who}
+    return {"Statement": {"Action": inputs["action"], "Resource": on, "Principal": principal, "Condition": limits}}
 
 
 def widened(old: Iterable[Grant], new: Iterable[Grant]) -> list[Grant]:

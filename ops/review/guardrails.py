@@ -1,4 +1,4 @@
-"""What guards the stacks: the policies' strictness, waivers, workflows, CI's identities, and the tools themselves.
+"""Guards of the stacks: the policies' strictness, waivers, workflows, CI's identities, and the tools themselves.
 
 No preview shows such a change: it alters no resource, only what the next change may do unseen.
 """
@@ -6,25 +6,27 @@ No preview shows such a change: it alters no resource, only what the next change
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import yaml
 
+from components.rooms import CLOUDS
+from ops.clouds import facts
 from ops.review.models import Finding, Severity
 
 Read = Callable[[str, bool], str | None]
 """The text of a path, before (True) or after; None where it does not exist."""
 
+_HOME = "the home of CI's identities and of the state changes"
 GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("policy/", "high", "the policies change: what they refused may pass"),
     (".github/", "high", "what runs with CI's logins, or who must approve, changes"),
-    ("bootstrap/", "high", "the home of CI's identities and of the state changes"),
-    ("components/aws/ci", "high", "what CI's identities may do changes"),
-    ("components/gcp/ci", "high", "what CI's identities may do changes"),
-    ("components/aws/bootstrap.py", "high", "the home of CI's identities and of the state changes"),
-    ("components/gcp/bootstrap.py", "high", "the home of CI's identities and of the state changes"),
+    ("bootstrap/", "high", _HOME),
+    *((f"components/{cloud}/ci", "high", "what CI's identities may do changes") for cloud in CLOUDS),
+    *((f"components/{cloud}/bootstrap.py", "high", _HOME) for cloud in CLOUDS),
     ("ops/", "medium", "what reviews, plans and deploys changes"),
     ("requirements.txt", "medium", "the packages that run with CI's logins change"),
     ("pyproject.toml", "medium", "the packages that run with CI's logins change"),
@@ -36,18 +38,7 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
 _ENVIRONMENT = re.compile(r"policy/environments/([^/]+)\.json")
 _STACK = re.compile(r"stacks/Pulumi\.([^/]+)\.yaml")
 _PINNED = re.compile(r"(uses: [\w./-]+)@\S+( #.*)?")
-_ELSEWHERE = {
-    "aws": (
-        "accessKey", "allowedAccountIds", "assumeRoleWithWebIdentity", "assumeRoles", "endpoints",
-        "forbiddenAccountIds", "profile",
-    ),
-    "gcp": (
-        "credentials", "externalCredentials", "impersonateServiceAccount", "impersonateServiceAccountDelegates",
-        "project", "universeDomain",
-    ),
-}  # fmt: skip
-"""Settings of the providers that decide as whom, and in which account or project, a stack is made. localcloud has one
-account and one project, so its preview shows no difference."""
+_PROVIDER = re.compile(r"^(pulumi-aws|pulumi-gcp)==(\d+)", re.MULTILINE)
 _LEVELS = ("disabled", "advisory", "mandatory", "remediate")
 
 
@@ -58,16 +49,17 @@ def findings(changed: Iterable[str], read: Read) -> Iterator[Finding]:
         changed: The paths that differ.
     """
     for path in sorted(changed):
-        old, new = read(path, True), read(path, False)
-        if old == new:
+        guard = next((each for each in GUARDS if path.startswith(each[0])), None)
+        stack = _STACK.fullmatch(path)
+        if not (guard or stack) or (old := read(path, True)) == (new := read(path, False)):
             continue
-        if found := _ENVIRONMENT.fullmatch(path):
-            yield from _environment(path, found[1], read)
-        elif found := _STACK.fullmatch(path):
+        if match := _ENVIRONMENT.fullmatch(path):
+            yield from _environment(path, match[1], read)
+        elif guard:
+            yield _guarded(path, old, new, *guard[1:])
+        else:
             yield from _waivers(path, old, new)
             yield from _elsewhere(path, old, new)
-        elif guard := next((each for each in GUARDS if path.startswith(each[0])), None):
-            yield _guarded(path, old, new, *guard[1:])
 
 
 def _guarded(path: str, old: str | None, new: str | None, severity: Severity, title: str) -> Finding:
@@ -75,6 +67,10 @@ def _guarded(path: str, old: str | None, new: str | None, severity: Severity, ti
         return _finding("low", path, "owners are named for the first time")
     if path.startswith(".github/") and old and new and _PINNED.sub(r"\1", old) == _PINNED.sub(r"\1", new):
         return _finding("medium", path, "actions change their versions", *_differing(old, new))
+    bumped = sorted({*_PROVIDER.findall(new or "")} - {*_PROVIDER.findall(old or "")})
+    if path == "requirements.txt" and old and bumped:
+        title = "another major version of a provider may replace resources: preview on your login"
+        return _finding("high", path, title, *(f"{name} {major}" for name, major in bumped))
     what = "is removed" if new is None else "is new" if old is None else "changes"
     return _finding(severity, path, f"{title} (a file {what})")
 
@@ -86,8 +82,8 @@ def _environment(path: str, environment: str, read: Read) -> Iterator[Finding]:
     for before in (True, False):
         text = read(path, before)
         try:
-            sides.append(json.loads((text if text is not None else read(default, before)) or "{}"))
-        except ValueError:
+            sides.append(dict(json.loads((text if text is not None else read(default, before)) or "{}")))
+        except (TypeError, ValueError):
             yield _finding("high", path, f"{environment}: the policies' levels cannot be read")
             return
     old, new = ({rule: _parts(each) for rule, each in side.items()} for side in sides)
@@ -102,7 +98,7 @@ def _environment(path: str, environment: str, read: Read) -> Iterator[Finding]:
 
 
 def _settings(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[bool, str]]:
-    """Whether more passes with each changed setting of a rule, and the change in words."""
+    """Changed settings of a rule: True if more passes, and the change in words."""
     for key in sorted({*old, *new}):
         before, after = old.get(key), new.get(key)
         if before != after:
@@ -112,13 +108,16 @@ def _settings(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[bool, 
 
 
 def _looser(key: str, old: Any, new: Any) -> bool:
-    """Whether a setting lets more pass; one whose meaning is not known does."""
-    if key == "enforcementLevel" and {old, new} <= {*_LEVELS}:
+    """True if a setting lets more pass; one whose meaning is not known does."""
+    if key == "enforcementLevel" and old in _LEVELS and new in _LEVELS:
         return _LEVELS.index(new) < _LEVELS.index(old)
+    if key == "unknownUsdPerCpuHour":
+        # 0, the default, refuses machines without a price; a lower price lets more of them pass.
+        old, new = (math.inf if each in (None, 0) else each for each in (old, new))
     numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (old, new))
     if numbers and key.startswith("max"):
         return new > old
-    if numbers and key.startswith("min"):
+    if numbers and key.startswith(("min", "days", "unknown")):
         return new < old
     return not (new is True and old in (None, False))
 
@@ -141,8 +140,8 @@ def _waivers(path: str, old: str | None, new: str | None) -> Iterator[Finding]:
 
 def _waived(text: str | None) -> dict[tuple[str, str], dict[str, Any]]:
     try:
-        found = _config(text).get("tidemill:waivers") or []
-        return {(str(each.get("rule")), str(each.get("resource") or "")): each for each in found}
+        waivers = _config(text).get("tidemill:waivers") or []
+        return {(str(each.get("rule")), str(each.get("resource") or "")): each for each in waivers}
     except (AttributeError, TypeError):
         return {}
 
@@ -150,7 +149,7 @@ def _waived(text: str | None) -> dict[tuple[str, str], dict[str, Any]]:
 def _elsewhere(path: str, old: str | None, new: str | None) -> Iterator[Finding]:
     """Settings of the provider of a stack, which stays, that another account, project or login follows from."""
     before, after = _config(old), _config(new)
-    keys = [f"{cloud}:{name}" for cloud, names in _ELSEWHERE.items() for name in names] if before and after else []
+    keys = [f"{cloud}:{name}" for cloud in CLOUDS for name in facts(cloud).ELSEWHERE] if before and after else []
     # `aws:assumeRoles[0].roleArn` is a part of one. No values, which may be credentials.
     changed = [key for key in keys if _under(before, key) != _under(after, key)]
     if changed:
@@ -165,10 +164,10 @@ def _under(config: dict[str, Any], key: str) -> dict[str, Any]:
 def _config(text: str | None) -> dict[str, Any]:
     """The `config:` of a stack file; empty where the stack's own preview, or `ops check`, tells what is wrong."""
     try:
-        found = yaml.safe_load(text or "")
+        content = yaml.safe_load(text or "")
     except yaml.YAMLError:
         return {}
-    config = found.get("config") if isinstance(found, dict) else None
+    config = content.get("config") if isinstance(content, dict) else None
     return config if isinstance(config, dict) else {}
 
 

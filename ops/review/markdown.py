@@ -146,9 +146,9 @@ def _compared(stacks: Sequence[StackReview]) -> list[str]:
 
 def _of(review: Review, severity: Severity) -> list[tuple[str, Finding]]:
     """Findings of a severity, each with its stack's name; those about guardrails, which have none, come first."""
-    found = [("", finding) for finding in review.guardrails]
-    found += [(stack.stack, finding) for stack in review.stacks for finding in stack.findings]
-    return [(stack, finding) for stack, finding in found if finding.severity == severity]
+    rows = [("", finding) for finding in review.guardrails]
+    rows += [(stack.stack, finding) for stack in review.stacks for finding in stack.findings]
+    return [(stack, finding) for stack, finding in rows if finding.severity == severity]
 
 
 def _errors(stacks: Iterable[StackReview], detail: Detail) -> Iterator[str]:

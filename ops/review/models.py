@@ -99,7 +99,7 @@ class Fleet:
 
 
 @dataclass(frozen=True)
-class Idle:
+class IdleCost:
     """One kind of resource that is billed without any job."""
 
     what: str
@@ -147,7 +147,7 @@ class StackReview:
     findings: tuple[Finding, ...]
     """The worst first."""
     fleets: tuple[Fleet, ...]
-    idle: tuple[Idle, ...]
+    idle: tuple[IdleCost, ...]
     policies: tuple[PolicyResult, ...]
     waivers: tuple[Waiver, ...]
     changes: tuple[Change, ...]
@@ -172,11 +172,11 @@ class Review:
 
     @property
     def failed(self) -> bool:
-        """Whether a preview failed, which makes the review incomplete."""
+        """True if a preview failed, which makes the review incomplete."""
         return any(stack.failed for stack in self.stacks)
 
     def worst(self) -> Severity | None:
         """The worst severity of all findings; None without findings."""
-        found = {finding.severity for stack in self.stacks for finding in stack.findings}
-        found |= {finding.severity for finding in self.guardrails}
-        return next((severity for severity in SEVERITIES if severity in found), None)
+        severities = {finding.severity for stack in self.stacks for finding in stack.findings}
+        severities |= {finding.severity for finding in self.guardrails}
+        return next((severity for severity in SEVERITIES if severity in severities), None)

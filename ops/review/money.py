@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from ops.review.escape import code
-from ops.review.models import Fleet, Idle, Money, StackReview
+from ops.review.models import Fleet, IdleCost, Money, StackReview
 
 _MARKETS: dict[str | None, str] = {"spot": "Spot", "on_demand": "On-Demand"}
 
@@ -63,7 +63,7 @@ def _differs(fleet: Fleet) -> bool:
     return (fleet.cpus_before, fleet.usd_hour_before) != (fleet.cpus_after, fleet.usd_hour_after)
 
 
-def _standing(rows: Iterable[Idle], old: bool) -> str:
+def _standing(rows: Iterable[IdleCost], old: bool) -> str:
     counted = [(row.count_before if old else row.count_after, row.usd_month_each) for row in rows]
     counted = [(count, each) for count, each in counted if count]
     known = [count * each for count, each in counted if each is not None]
@@ -74,7 +74,7 @@ def _standing(rows: Iterable[Idle], old: bool) -> str:
     return _usd(sum(known)) + (" plus unknown prices" if len(known) < len(counted) else "")
 
 
-def _part(row: Idle) -> str:
+def _part(row: IdleCost) -> str:
     counts = str(row.count_after) if row.count_before == row.count_after else f"{row.count_before} → {row.count_after}"
     each = "price unknown" if row.usd_month_each is None else f"{_usd(row.usd_month_each)} each"
     return f"{row.what} {counts}, {each}"

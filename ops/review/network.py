@@ -73,7 +73,7 @@ def _used(steps: list[Step], before: bool) -> set[str]:
 
 
 def _has_addresses(kind: str, inputs: dict[str, Any]) -> bool:
-    """Whether machines of a subnet or template get public addresses."""
+    """True if machines of a subnet or template get public addresses."""
     if kind == _SUBNET:
         return inputs.get("mapPublicIpOnLaunch") is True
     if kind == _TEMPLATE:
@@ -129,7 +129,7 @@ def _place(value: Any) -> str:
 
 
 def _own(step: Step, made: set[str]) -> bool:
-    """Whether this preview creates both a rule and the group that it lets in."""
+    """True if this preview creates both a rule and the group that it lets in."""
     sources = step.new_state.property_dependencies if step.new_state else {}
     named = {key: sources.get(key) or [] for key in _SOURCE_GROUPS if is_unknown(step.new.get(key))}
     return step.op == "create" and bool(named) and all(urns and {*urns} <= made for urns in named.values())
@@ -178,14 +178,14 @@ def _sources(rule: dict[str, Any]) -> list[str]:
         "referencedSecurityGroupId", "securityGroups", "sourceSecurityGroupId", "sourceRanges", "sourceTags",
         "sourceServiceAccounts",
     )  # fmt: skip
-    found: list[str] = []
+    sources: list[str] = []
     for key in keys:
         value = rule.get(key)
-        found += [_text(each) for each in (value if isinstance(value, list) else [value]) if each]
+        sources += [_text(each) for each in (value if isinstance(value, list) else [value]) if each]
     if rule.get("self") is True:
-        found.append("itself")
+        sources.append("itself")
     # A firewall rule without a source applies to all sources.
-    return found or ["0.0.0.0/0"] if "direction" in rule or "allows" in rule else found
+    return sources or ["0.0.0.0/0"] if "direction" in rule or "allows" in rule else sources
 
 
 def _ports(rule: dict[str, Any]) -> str:

@@ -42,7 +42,7 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
 
 
 def _stands(step: Step) -> bool:
-    """Whether nothing of a resource changes, nor its protection; the stack itself stands for all of its resources."""
+    """True if nothing of a resource changes, nor its protection; the stack itself stands for all of its resources."""
     sides = {side.protect for side in (step.before, step.after) if side}
     return step.op == "same" and len(sides) == 1 and step.type != "pulumi:pulumi:Stack"
 
@@ -89,10 +89,10 @@ def results(preview: Preview) -> tuple[PolicyResult, ...]:
 
 def waivers(preview: Preview, today: datetime.date) -> tuple[Waiver, ...]:
     """The waivers, sorted by their last day."""
-    found = [
+    rows = [
         Waiver(w.rule, w.resource, str(clean(w.reason)), w.until.isoformat(), w.until < today) for w in preview.waivers
     ]
-    return tuple(sorted(found, key=lambda w: (w.until, w.rule, w.resource or "")))
+    return tuple(sorted(rows, key=lambda w: (w.until, w.rule, w.resource or "")))
 
 
 def _sorted(preview: Preview) -> list[Policy]:

@@ -14,12 +14,12 @@ PATH = ROOT / "docs" / "review.schema.json"
 
 def schema() -> str:
     """The schema as text; every key is required."""
-    found = TypeAdapter(Review).json_schema(mode="serialization")
-    for part in (found, *found["$defs"].values()):
+    document = TypeAdapter(Review).json_schema(mode="serialization")
+    for part in (document, *document["$defs"].values()):
         if "properties" in part:
             part["required"] = list(part["properties"])
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "python -m ops review --json"}
-    return json.dumps(head | {key: value for key, value in found.items() if key != "title"}, indent=2) + "\n"
+    return json.dumps(head | {key: value for key, value in document.items() if key != "title"}, indent=2) + "\n"
 
 
 if __name__ == "__main__":

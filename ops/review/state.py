@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from ops.engine_messages import remedy
 from ops.review import expiry
 from ops.review.diffs import at, parts, properties
-from ops.review.document import Step
-from ops.review.models import Finding
+from ops.review.document import State, Step
+from ops.review.models import Finding, Kind
 from ops.review.values import number
-from ops.told import remedy
 
 HOLDS = {
     "aws:s3/bucket:Bucket": "the bucket and every object in it",
@@ -44,32 +45,49 @@ _KEPT = {
     "gcp:storage/bucket:Bucket": ("softDeletePolicy.retentionDurationSeconds",),
     "aws:kms/key:Key": ("deletionWindowInDays",),
 }
-# What deletes images by age or number: any change is worth a look.
+# Rules that delete images by age or number: any change is worth a look.
 _EXPIRY = {
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": "policy",
     "gcp:artifactregistry/repository:Repository": "cleanupPolicies",
 }
-_VERSIONING = {
-    "aws:s3/bucketVersioning:BucketVersioning": ("versioningConfiguration.status", "Enabled"),
-    "gcp:storage/bucket:Bucket": ("versioning.enabled", True),
-}
-_BUCKETS = ("aws:s3/bucket:Bucket", "gcp:storage/bucket:Bucket")
-_BACKUP, _FILES = "aws:efs/backupPolicy:BackupPolicy", "aws:efs/fileSystem:FileSystem"
+_OVERWRITTEN = "no longer keeps overwritten objects"
+_KEY = "new objects are no longer encrypted with your key"
+_SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
+    (
+        "aws:s3/bucketVersioning:BucketVersioning",
+        "versioningConfiguration.status", "Enabled", "state-expires", _OVERWRITTEN,
+    ),
+    (
+        "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+        "rules[0].applyServerSideEncryptionByDefault.kmsMasterKeyId", None, "protection-lifted", _KEY,
+    ),
+    (
+        "aws:efs/backupPolicy:BackupPolicy",
+        "backupPolicy.status", "ENABLED", "state-expires", "no longer backs up the file system",
+    ),
+    ("gcp:storage/bucket:Bucket", "versioning.enabled", True, "state-expires", _OVERWRITTEN),
+    ("gcp:storage/bucket:Bucket", "encryption.defaultKmsKeyName", None, "protection-lifted", _KEY),
+)  # fmt: skip
+"""Settings of what holds data, on AWS resources of their own: type, path, value while it is on (None for any), and the
+kind and title of the finding when it is off."""
+_OWNERS = ("bucket", "fileSystemId")
 # Flags that let a delete remove the contents too.
 _FORCE = ("forceDestroy", "forceDelete", "deleteContentsOnDestroy")
 
 
 def findings(steps: list[Step]) -> Iterator[Finding]:
     """Findings of the kinds `state-lost`, `state-expires` and `protection-lifted`."""
+    created, deleted = ({step.urn for step in steps if step.op == op} for op in ("create", "delete"))
     for step in steps:
         yield from _lost(step)
         if step.op != "delete":
             yield from _unprotected(step)
         if step.op in ("update", "replace"):
             yield from _kept_shorter(step)
+        fresh = step.type in HOLDS or _owners(step.after) & created
+        if step.op in ("update", "replace") or (step.op == "create" and not fresh):
             yield from expiry.findings(step)
-        yield from _overwritten(step, steps)
-        yield from _backup(step, steps)
+        yield from _switched_off(step, deleted)
 
 
 def _lost(step: Step) -> Iterator[Finding]:
@@ -111,9 +129,11 @@ def _unprotected(step: Step) -> Iterator[Finding]:
 def _kept_shorter(step: Step) -> Iterator[Finding]:
     for path in _KEPT.get(step.type, ()):
         old, new = (number(at(side, parts(path))) for side in (step.old, step.new))
+        if path == "retentionInDays":
+            old, new = old or None, new or None  # 0 is for ever.
         if new is not None and (old is None or new < old):
             before = at(step.old, parts(path))
-            title = f"shorter retention: {path} {'unlimited' if before in (None, '') else before} to "
+            title = f"shorter retention: {path} {'unlimited' if before in (None, '', 0) else before} to "
             yield Finding("high", "state-expires", step.name, step.urn, f"{title}{at(step.new, parts(path))}")
     key = _EXPIRY.get(step.type)
     rules = [row for row in properties(step) if parts(row.path)[0] == key] if key else []
@@ -122,21 +142,17 @@ def _kept_shorter(step: Step) -> Iterator[Finding]:
         yield Finding("medium", "state-expires", step.name, step.urn, "changes deletion by age", lines)
 
 
-def _overwritten(step: Step, steps: list[Step]) -> Iterator[Finding]:
-    """On AWS the setting is a resource of its own, which goes when a stack file no longer sets it."""
-    path, on = _VERSIONING.get(step.type, ("", None))
-    if not path or step.op == "create" or at(step.old, parts(path)) != on or at(step.new, parts(path)) == on:
-        return
-    if step.op == "delete" and any(each.op == "delete" and each.type in _BUCKETS for each in steps):
-        return  # The bucket goes, which says more.
-    yield Finding("high", "state-expires", step.name, step.urn, "no longer keeps overwritten objects")
+def _owners(state: State | None) -> set[str]:
+    """Resources that hold the data of a setting."""
+    sources = state.property_dependencies if state else {}
+    return {urn for key in _OWNERS for urn in sources.get(key) or []}
 
 
-def _backup(step: Step, steps: list[Step]) -> Iterator[Finding]:
-    """AWS Backup of a file system, which is a resource of its own."""
-    kept = ("backupPolicy", "status")
-    if step.type != _BACKUP or at(step.old, kept) != "ENABLED" or at(step.new, kept) == "ENABLED":
-        return
-    if step.op == "delete" and any(each.op == "delete" and each.type == _FILES for each in steps):
-        return  # The file system goes, which says more.
-    yield Finding("high", "state-expires", step.name, step.urn, "no longer backs up the file system")
+def _switched_off(step: Step, deleted: set[str]) -> Iterator[Finding]:
+    if step.op == "delete" and (step.type in HOLDS or _owners(step.old_state) & deleted):
+        return  # The holder of the data goes, which says more.
+    for kind, path, on, finding, title in _SETTINGS:
+        sides = (at(side, parts(path)) for side in (step.old, step.new))
+        was, still = (bool(value) if on is None else value == on for value in sides)
+        if step.type == kind and was and not still:
+            yield Finding("high", finding, step.name, step.urn, title)

@@ -54,7 +54,7 @@ _PLACE = re.compile(
 
 
 def is_unknown(value: Any) -> bool:
-    """Whether the engine cannot know a value before `up`."""
+    """True if the engine cannot know a value before `up`."""
     return isinstance(value, str) and value in _UNKNOWNS
 
 
@@ -73,8 +73,8 @@ def number(value: Any) -> float | None:
     """A number of days, or of seconds as in `86400s`; None for no limit or an unknown value."""
     if isinstance(value, bool) or value is None or is_unknown(value):
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(value))
-    return float(found[1]) if found else None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(value))
+    return float(match[1]) if match else None
 
 
 def clean(value: Any, key: str = "") -> Any:
@@ -91,7 +91,7 @@ def clean(value: Any, key: str = "") -> Any:
 
 
 def hides(value: Any, path: tuple[str | int, ...]) -> bool:
-    """Whether the value at a path is a secret by the names along the path; looks into documents in strings."""
+    """True if the value at a path is a secret by the names along the path; looks into documents in strings."""
     for part in path:
         value = document(value) if isinstance(value, str) else value
         if isinstance(part, str) and _is_named(part):
@@ -119,10 +119,10 @@ def document(value: Any) -> dict[str, Any] | list[Any] | None:
     if not isinstance(value, str) or value[:1] not in "{[" or not value:
         return None
     try:
-        found = json.loads(value)
+        content = json.loads(value)
     except ValueError:
         return None
-    return found if isinstance(found, dict | list) else None
+    return content if isinstance(content, dict | list) else None
 
 
 def _mapping(value: dict[str, Any], key: str) -> dict[str, Any]:

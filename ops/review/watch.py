@@ -74,7 +74,8 @@ def _untagged(steps: list[Step]) -> Iterator[Finding]:
     """Tags and labels that resources lose, such as the provider's default ones; values are not compared."""
     lost: dict[str, list[Step]] = {}
     for step in steps:
-        if step.op in ("update", "replace") and step.new_state:
+        unknown = any(is_unknown(step.new.get(key)) for key in _TAGS)
+        if step.op in ("update", "replace") and step.new_state and not unknown:
             for tag in sorted(_tags(step.old) - _tags(step.new)):
                 lost.setdefault(tag, []).append(step)
     for tag, found in sorted(lost.items()):

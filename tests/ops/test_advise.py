@@ -3,15 +3,17 @@
 import datetime
 import difflib
 import json
+import shlex
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from ops import project, stack_files
+from ops import project
 from ops.advise import command
 from ops.advise.command import advise
 from ops.check import problems
+from ops.queue import queue
 from tidemill.advice.sources import (
     ApiOffError,
     CapacityAdvice,
@@ -92,22 +94,32 @@ def run(*arguments, stack="vision-dev"):
     return done.exit_code, done.output
 
 
+def take(*arguments, stack="vision-dev"):
+    """Run the command that the advice names; false where it names none."""
+    code, output = run(*arguments, "--json", stack=stack)
+    assert code == 0, output
+    named = json.loads(output)["command"]
+    if named:
+        done = CliRunner().invoke(queue, shlex.split(named)[4:], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    return bool(named)
+
+
 def changed(before, path):
     lines = difflib.ndiff(before.splitlines(), path.read_text().splitlines())
     return [line for line in lines if line[0] in "+-"]
 
 
-def test_it_prints_the_change_and_leaves_the_file_alone(path):
+def test_it_names_the_command_that_changes_the_file_and_leaves_the_file_alone(path):
     code, output = run("cpu")
     assert code == 0, output
-    assert "+          - r5" in output
-    assert "-        zones: [a, c]   # where the data is" in output
-    assert "Nothing is written; --write edits the file." in output
+    families = "'machines.families=[c6i, c7i, r5, r7i, m6i]'"
+    assert f"python -m ops queue set --stack vision-dev cpu {families} machines.zones=null" in output
     assert path.read_text() == AWS
 
 
-def test_written_it_keeps_comments_and_order_and_a_second_run_changes_nothing(path):
-    assert run("cpu", "--write")[0] == 0
+def test_what_was_taken_keeps_comments_and_order_and_leads_to_no_more_advice(path):
+    assert take("cpu")
     assert changed(AWS, path) == [
         "-         zones: [a, c]   # where the data is",
         "+           - r5",
@@ -115,11 +127,7 @@ def test_written_it_keeps_comments_and_order_and_a_second_run_changes_nothing(pa
         "+           - m6i",
     ]
     assert problems([path]) == []
-    written = path.read_text()
-    code, output = run("cpu", "--write")
-    assert code == 0
-    assert "is unchanged" in output
-    assert path.read_text() == written
+    assert not take("cpu")
 
 
 def test_every_figure_has_its_date_and_source():
@@ -135,21 +143,17 @@ def test_it_has_advice_for_every_queue_of_our_own_stacks_that_it_agrees_with(pat
     mine.write_text(path.read_text())
     monkeypatch.setattr(project, "STACKS", tmp_path)
     stack = path.stem.removeprefix("Pulumi.")
-    for queue in project.read_config(stack).queues:
-        assert run(queue, "--write", stack=stack)[0] == 0
-        written = mine.read_text()
-        assert "is unchanged" in run(queue, "--write", stack=stack)[1]
-        assert mine.read_text() == written
+    for name in project.read_config(stack).queues:
+        take(name, stack=stack)
+        assert not take(name, stack=stack)
     assert problems([mine]) == []
 
 
 def test_a_queue_that_names_no_machines_gets_the_key(path):
-    code, output = run("plain", "--write")
-    assert code == 0, output
     # The default families have types enough.
-    assert changed(AWS, path) == []
+    assert not take("plain")
     path.write_text(AWS.replace("    plain:", "    plain:\n      item: {cpus: 30}"))
-    code, output = run("plain", "--write")
+    assert take("plain")
     families = yaml.safe_load(path.read_text())["config"]["tidemill:queues"]["plain"]["machines"]["families"]
     assert families[:4] == ["c7i", "c6i", "m7i", "m6i"]
     assert len(families) > 4
@@ -163,33 +167,9 @@ def test_a_queue_without_spot_is_told_what_spot_saves(path):
 
 
 def test_on_gcp_zones_are_a_note_because_a_change_ends_machines(stacks):
-    path = stacks / "Pulumi.vision-gcp-dev.yaml"
-    code, output = run("cpu", "--write", stack="vision-gcp-dev")
-    assert code == 0, output
-    assert (
-        changed(GCP, path)
-        == [
-            "-       machines: {families: [n2], cpus: 16, zones: [a]}  # one of each",
-            "+       machines: {families: [n2d, n1, n2], cpus: 16, zones: [a]} # one of each",
-        ]
-        or "zones: [a]" in path.read_text()
-    )
+    _, output = run("cpu", stack="vision-gcp-dev")
+    assert "machines.zones=" not in output
     assert "Note: machines.zones names one zone (a)." in output
-
-
-@pytest.mark.parametrize(
-    "theirs", [AWS + "# theirs\n", AWS.replace("        zones: [a, c]   # where the data is\n", "")]
-)
-def test_a_file_that_changed_while_the_cloud_was_asked_stays_theirs(path, cloud, theirs):
-    def late(_):
-        path.write_text(theirs)
-        return LiveAnswer()
-
-    cloud(late)
-    code, output = run("cpu", "--write", "--live")
-    assert code == 1
-    assert "changed meanwhile" in output
-    assert path.read_text() == theirs
 
 
 def test_names_that_change_places_keep_their_comments(stacks):
@@ -197,7 +177,7 @@ def test_names_that_change_places_keep_their_comments(stacks):
     names = ("n2  # fast", "c3d", "n2d  # cheap")
     block = "\n          - ".join(("machines:\n        cpus: 16\n        families:", *names))
     path.write_text(GCP.replace("machines: {families: [n2], cpus: 16, zones: [a]}  # one of each", block))
-    assert run("cpu", "--write", stack="vision-gcp-dev")[0] == 0
+    assert take("cpu", stack="vision-gcp-dev")
     listed = [line.strip() for line in path.read_text().splitlines() if line.strip().startswith("- ")]
     assert listed == ["- n2d  # cheap", "- n2  # fast", "- c3d"]
 
@@ -210,40 +190,12 @@ def test_as_json_unknown_is_null_and_every_figure_is_dated(path):
     assert found["families"][0]["reclaimed"] is None
     assert found["as_of"]
     assert found["sources"]
-    assert found["written"] is False
-    assert json.loads(run("cpu", "--write", "--json")[1])["written"] is True
 
 
-KEYS = "machines: {zones: [a], cpus: {min: 2, max: 4}}"
-
-
-@pytest.mark.parametrize("keys", [KEYS, "machines: {zones: [a]}"], ids=["a key", "the only key"])
-def test_a_queue_that_merges_keys_in_is_shown_advice_that_cannot_be_written(path, keys):
-    text = AWS.replace("    plain:\n", f"    plain: &one\n      {keys}\n")
-    text = text.replace("    steady:\n", "    steady:\n      <<: *one\n").replace("market: on_demand", "market: spot")
-    path.write_text(text)
-    code, output = run("steady")
-    assert code == 0, output
-    assert "machines.zones: leave it out" in output
-    assert "Note: --write cannot edit the file." in output
-    code, output = run("steady", "--write")
-    assert code == 2, output
-    assert "anchor" in output
-    assert path.read_text() == text
-
-
-def test_a_file_that_somebody_else_has_written_meanwhile_stays_theirs(path, monkeypatch):
-    write = stack_files.write
-
-    def late(*arguments):
-        path.write_text(AWS + "# theirs\n")
-        write(*arguments)
-
-    monkeypatch.setattr(stack_files, "write", late)
-    code, output = run("cpu", "--write")
-    assert code == 1
-    assert "changed meanwhile" in output
-    assert path.read_text() == AWS + "# theirs\n"
+def test_the_only_key_of_its_parent_goes_with_it(path):
+    path.write_text(AWS.replace("    plain:\n", "    plain:\n      machines: {zones: [a]}\n"))
+    assert "machines=null" in run("plain")[1]
+    assert take("plain")
 
 
 class Said:
@@ -283,8 +235,10 @@ def scored(question, value, *, priced=()):
 
 def test_a_low_score_brings_more_families_and_an_on_demand_rung(path, cloud):
     said = cloud(lambda question: scored(question, 3 if len(question.types) < 10 else 9))
-    code, output = run("cpu", "--write", "--live")
+    code, output = run("cpu", "--live")
     assert code == 0, output
+    own, every, zoned = said.asked
+    assert take("cpu", "--live")
     assert "Spot in us-west-2 now: 3 of 10 (2026-11-22 18:00 UTC, ec2:GetSpotPlacementScores)." in output
     assert "With every family that could be named: 9 of 10" in output
     assert "Note: The account may run 32 vCPUs of class standard on Spot, and the queue asks for up to 64" in output
@@ -292,14 +246,11 @@ def test_a_low_score_brings_more_families_and_an_on_demand_rung(path, cloud):
     assert queue["capacity"] == [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 16}]
     assert len(queue["machines"]["families"]) == 10
     assert "All in one zone: us-west-2b 7, us-west-2a 2, us-west-2c 2, of 10 (2026-11-22 18:00 UTC" in output
-    own, every, zoned = said.asked
     assert zoned.types == own.types
     assert own.types == ("c6i.large", "c6i.xlarge", "c7i.large", "c7i.xlarge")
     assert own.cpus == every.cpus == 64
     assert set(own.types) < set(every.types)
-    written = path.read_text()
-    assert "is unchanged" in run("cpu", "--write", "--live")[1]
-    assert path.read_text() == written
+    assert not take("cpu", "--live")
 
 
 def test_live_prices_count_only_where_they_are_of_all_types_that_the_tables_have(path, cloud):

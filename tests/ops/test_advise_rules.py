@@ -10,7 +10,8 @@ import pytest
 from components import machines
 from components.config import Queue
 from ops.advise.figures import LOW_SCORE, Book, Family, Span
-from ops.advise.rules import OFTEN_RECLAIMED, WANTED_TYPES, Standing, advise, scarcity
+from ops.advise.rules import OFTEN_RECLAIMED, Standing, advise, scarcity
+from ops.clouds import aws
 from tidemill.advice.sources import CapacityAdvice, LiveAnswer, PlacementScore
 
 NOW = datetime.datetime(2026, 11, 22, 18, 0, tzinfo=datetime.UTC)
@@ -217,4 +218,4 @@ def test_no_advice_leaves_fewer_types_than_there_are_and_than_are_wanted():
         seen, known = _random(draw, "aws")
         before, now = (sum(len(each.types) for each in each_.families) for each_ in (seen, _changed(seen, known)))
         sold = sum(len(each.types) for each in seen.families if not {t.type for t in each.types} <= {*each.missing})
-        assert now >= min(before, sold, WANTED_TYPES["aws"])
+        assert now >= min(before, sold, aws.WANTED_TYPES)

@@ -42,7 +42,7 @@ def git(folder: Path, *arguments: str) -> str:
         ("policy/rules/a.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
         ("tidemill/worker/loop.py", []),
         ("docs/ci.md", []),
-        ("tests/unit/test_store.py", []),
+        ("tests/unit/store/test_store.py", []),
         ("something/new.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
     ],
 )
@@ -57,7 +57,7 @@ def test_a_module_that_a_program_or_its_policies_load_affects_its_stacks():
         "for found in pkgutil.walk_packages(components.__path__, 'components.'):\n"
         "    importlib.import_module(found.name)\n"
         "from policy.rules.common import caps\n"
-        "caps.hourly('aws', 'us-west-2', caps.Fleet('', 8, ('c6i.large',), True))\n"
+        "caps.hourly('aws', 'us-west-2', caps.PlannedFleet('', 'spot', 8, ('c6i.large',)))\n"
         "print('\\n'.join(str(module.__file__) for name, module in sys.modules.items()"
         " if name.partition('.')[0] in ('components', 'policy', 'tidemill') and module.__file__))"
     )

@@ -1,4 +1,4 @@
-"""`python -m ops check` on stack files. tests/unit/bad_stack_configs.yaml has the wrong values."""
+"""`python -m ops check` on stack files. tests/unit/config/bad_stack_configs.yaml has the wrong values."""
 
 import datetime
 

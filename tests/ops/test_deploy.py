@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from ops.added import Addition
+from ops.additions import Addition
 from ops.deploy import deploy, plan
 from ops.project import policy_options
 

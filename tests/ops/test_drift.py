@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from click.testing import CliRunner
 
-from ops.added import Addition
+from ops.additions import Addition
 from ops.drift import drift
 from ops.github import GitHub
 

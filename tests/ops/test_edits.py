@@ -26,6 +26,8 @@ ALARM, TOPIC = "aws:cloudwatch/metricAlarm:MetricAlarm", "aws:sns/topic:Topic"
 ALERT = "gcp:monitoring/alertPolicy:AlertPolicy"
 BUCKET = "aws:s3/bucket:Bucket"
 LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
+KEY = "a-key"
 RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 ACCOUNT = "123456789012"
@@ -41,8 +43,8 @@ def changed(kind: str, old: dict, new: dict, name: str = "it", **more: Any) -> d
     return step("update", kind, name, old=old, new=new, diff=dict.fromkeys({**old, **new}, "update"), **more)
 
 
-def gone(kind: str, name: str = "it", old: dict | None = None, *, protected: bool = False) -> dict:
-    return step("delete", kind, name, old=old or {}, protect=(protected, False))
+def gone(kind: str, name: str = "it", old: dict | None = None, *, protected: bool = False, **more: Any) -> dict:
+    return step("delete", kind, name, old=old or {}, protect=(protected, False), **more)
 
 
 def replaced(kind: str, key: str, name: str = "it", *, protected: bool = False) -> dict:
@@ -62,8 +64,17 @@ def expiring(days: int | None) -> dict:
     return {"rules": rules if days else []}
 
 
+def encrypted(key: str | None) -> dict:
+    default = {"sseAlgorithm": "aws:kms" if key else "AES256", **({"kmsMasterKeyId": key} if key else {})}
+    return {"rules": [{"applyServerSideEncryptionByDefault": default}]}
+
+
 def environment(name: str, market: str, cpus: int, kind: str = "c6i.2xlarge") -> dict:
     return {"name": name, "computeResources": {"type": market, "maxVcpus": cpus, "instanceTypes": [kind]}}
+
+
+def keeping(cpus: int) -> dict:
+    return {"computeResources": {"type": "SPOT", "maxVcpus": 64, "minVcpus": cpus}}
 
 
 def rung(name: str) -> str:
@@ -153,19 +164,21 @@ def inline(action: str) -> dict:
     return {"inlinePolicies": [{"name": "work", "policy": document}]}
 
 
+def invoking(who: str, **more: str) -> dict:
+    return {"action": "lambda:InvokeFunction", "function": "f", "principal": who, **more}
+
+
+PERMISSION = "aws:lambda/permission:Permission"
 TOPIC_POLICY = "gcp:pubsub/topicIAMPolicy:TopicIAMPolicy"
 ROLE = "aws:iam/role:Role"
+POLICY, ATTACHMENT = "aws:iam/policy:Policy", "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 ADMIN = "arn:aws:iam::aws:policy/AdministratorAccess"
 PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
 # Edits that teams make with resources of their own, beside the components.
 BY_HAND = (
-    Edit(
-        "a whole policy gains everybody",
+    Edit("a whole policy gains everybody",
         lambda: told(changed(TOPIC_POLICY, policy_data("user:a@b.c"), policy_data("user:a@b.c", "allUsers"))),
-        "critical",
-        "access-widened",
-        "adds 1 binding",
-    ),
+        "critical", "access-widened", "adds 1 binding"),
     Edit(
         "a whole policy makes an owner",
         lambda: told(
@@ -175,26 +188,15 @@ BY_HAND = (
         "access-widened",
         "adds 1 binding",
     ),
-    Edit(
-        "a whole policy is not known yet",
-        lambda: told(changed(TOPIC_POLICY, policy_data("user:a@b.c"), {"policyData": UNKNOWN})),
-        "medium",
-        "access-widened",
-        "known only after up",
-    ),
-    Edit(
-        "an access list opens a bucket",
+    Edit("a whole policy is not known yet",
+        lambda: told(changed(TOPIC_POLICY, policy_data("user:a@b.c"), {"policyData": UNKNOWN})), "medium",
+        "access-widened", "known only after up"),
+    Edit("an access list opens a bucket",
         lambda: told(step("create", "gcp:storage/bucketACL:BucketACL", new={"roleEntities": ["READER:allUsers"]})),
-        "critical",
-        "access-widened",
-        "adds 1 binding",
-    ),
-    Edit(
-        "an access list by its name opens a bucket",
-        lambda: told(changed("gcp:storage/bucketACL:BucketACL", {}, {"predefinedAcl": "publicRead"})),
-        "critical",
-        "access-widened",
-    ),
+        "critical", "access-widened", "adds 1 binding"),
+    Edit("an access list by its name opens a bucket",
+        lambda: told(changed("gcp:storage/bucketACL:BucketACL", {}, {"predefinedAcl": "publicRead"})), "critical",
+        "access-widened"),
     Edit(
         "an entry of an access list opens a bucket",
         lambda: told(
@@ -219,20 +221,26 @@ BY_HAND = (
         "critical",
         "access-widened",
     ),
+    Edit("everybody may invoke a function", lambda: told(step("create", PERMISSION, new=invoking("*"))), "critical",
+        "access-widened", "permission adds 1 permission (everybody)"),
     Edit(
-        "a role's own policy grows",
-        lambda: told(changed(ROLE, inline("s3:GetObject"), inline("*"))),
-        "critical",
+        "another account may invoke a function",
+        lambda: told(
+            step("same", ROLE, "r", old=trust("*"), new=trust("*")),
+            changed(PERMISSION, invoking(ACCOUNT), invoking("999999999999")),
+        ),
+        "high",
         "access-widened",
-        "inline policy work adds 1 permission",
+        "another account",
     ),
-    Edit(
-        "a role's own policy is not known yet",
-        lambda: told(changed(ROLE, {}, {"inlinePolicies": [{"name": "work", "policy": UNKNOWN}]})),
-        "medium",
-        "access-widened",
-        "inline policy work is known only after up",
-    ),
+    Edit("a service may invoke a function of this stack",
+        lambda: told(step("create", PERMISSION, new=invoking("events.amazonaws.com", sourceArn="arn"))), "low",
+        "access-widened"),
+    Edit("a role's own policy grows", lambda: told(changed(ROLE, inline("s3:GetObject"), inline("*"))), "critical",
+        "access-widened", "inline policy work adds 1 permission"),
+    Edit("a role's own policy is not known yet",
+        lambda: told(changed(ROLE, {}, {"inlinePolicies": [{"name": "work", "policy": UNKNOWN}]})), "medium",
+        "access-widened", "inline policy work is known only after up"),
     Edit(
         "the exclusive list of a role's policies gains the administrator",
         lambda: told(
@@ -246,21 +254,13 @@ BY_HAND = (
         "access-widened",
         "managed policies",
     ),
-    Edit(
-        "the account no longer blocks public buckets",
-        lambda: told(gone("aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock")),
-        "critical",
-        "network-opened",
-        "the account's public access block",
-    ),
-    Edit(
-        "a provider of identities loses its condition",
-        lambda: told(changed(PROVIDER, {"attributeCondition": 'assertion.repository=="a/b"'}, {})),
-        "high",
-        "access-widened",
-        "admits other tokens",
-    ),
-)
+    Edit("the account no longer blocks public buckets",
+        lambda: told(gone("aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock")), "critical", "network-opened",
+        "the account's public access block"),
+    Edit("a provider of identities loses its condition",
+        lambda: told(changed(PROVIDER, {"attributeCondition": 'assertion.repository=="a/b"'}, {})), "high",
+        "access-widened", "admits other tokens"),
+)  # fmt: skip
 DOCUMENTS = [statement(Action=["s3:GetObject", "s3:PutObject"], Resource="*"),
              statement(Resource=["*"], Action=["s3:PutObject", "s3:GetObject"])]  # fmt: skip
 SILENT = {
@@ -283,111 +283,65 @@ SILENT = {
 EDITS = (
     *BY_HAND,
     Edit("a queue is removed", lambda: recorded("queue-removed"), "critical", "failed", "up would not run"),
-    Edit(
-        "a queue is renamed: its jobs end", lambda: recorded("queue-removed"), "high", "jobs-interrupted", "job queue"
-    ),
-    Edit(
-        "scratch grows, other families",
-        lambda: recorded("other-machines"),
-        "high",
-        "jobs-interrupted",
-        "infrastructure",
-    ),
-    Edit(
-        "max_cpus 256 to 64",
-        lambda: told(changed(ENVIRONMENT, environment("it", "SPOT", 256), environment("it", "SPOT", 64))),
-        "low",
-        "capacity",
-        "may start 64 vCPUs, was 256",
-    ),
-    Edit(
-        "logs 90 to 14 days",
+    Edit("a queue is renamed: its jobs end", lambda: recorded("queue-removed"), "high", "jobs-interrupted",
+        "job queue"),
+    Edit("scratch grows, other families", lambda: recorded("other-machines"), "high", "jobs-interrupted",
+        "infrastructure"),
+    Edit("max_cpus 256 to 64",
+        lambda: told(changed(ENVIRONMENT, environment("it", "SPOT", 256), environment("it", "SPOT", 64))), "low",
+        "capacity", "may start 64 vCPUs, was 256"),
+    Edit("logs 90 to 14 days",
         lambda: told(changed("aws:cloudwatch/logGroup:LogGroup", {"retentionInDays": 90}, {"retentionInDays": 14})),
-        "high",
-        "state-expires",
-        "shorter retention",
-    ),
-    Edit(
-        "expire_jobs 30 days to 1",
-        lambda: told(changed(LIFECYCLE, expiring(30), expiring(1))),
-        "high",
-        "state-expires",
-        "deletes objects below jobs/ sooner: kept 1 day, was 30 days",
-    ),
-    Edit(
-        "expire_jobs set for the first time",
-        lambda: told(changed(LIFECYCLE, expiring(None), expiring(30))),
-        "high",
-        "state-expires",
-        "kept 30 days, was for ever",
-    ),
-    Edit(
-        "expire_jobs no longer set",
-        lambda: told(changed(LIFECYCLE, expiring(30), expiring(None))),
-        "low",
-        "state-expires",
-        "later: kept for ever",
-    ),
-    Edit(
-        "the budget is removed (prod: also a mandatory policy)",
-        lambda: told(gone("aws:budgets/budget:Budget")),
-        "high",
-        "unwatched",
-        "budget is left",
-    ),
-    Edit(
-        "the budget on GCP is removed", lambda: told(gone("gcp:billing/budget:Budget")), "high", "unwatched", "budget"
-    ),
-    Edit(
-        "all alarms are removed",
-        lambda: told(gone(ALARM, "stalled"), gone(ALARM, "blocked"), gone(TOPIC, "topic")),
-        "high",
-        "unwatched",
-        "nothing of the stack's alarms is left: 3 resources deleted",
-    ),
+        "high", "state-expires", "shorter retention"),
+    Edit("logs for ever to 14 days",
+        lambda: told(changed("aws:cloudwatch/logGroup:LogGroup", {"retentionInDays": 0}, {"retentionInDays": 14})),
+        "high", "state-expires", "retentionInDays unlimited to 14"),
+    Edit("expire_jobs 30 days to 1", lambda: told(changed(LIFECYCLE, expiring(30), expiring(1))), "high",
+        "state-expires", "deletes objects below jobs/ sooner: kept 1 day, was 30 days"),
+    Edit("expire_jobs set for the first time", lambda: told(changed(LIFECYCLE, expiring(None), expiring(30))), "high",
+        "state-expires", "kept 30 days, was for ever"),
+    Edit("rules of a bucket that is there already", lambda: told(step("create", LIFECYCLE, new=expiring(30))), "high",
+        "state-expires", "kept 30 days, was for ever"),
+    Edit("expire_jobs no longer set", lambda: told(changed(LIFECYCLE, expiring(30), expiring(None))), "low",
+        "state-expires", "later: kept for ever"),
+    Edit("the budget is removed (prod: also a mandatory policy)", lambda: told(gone("aws:budgets/budget:Budget")),
+        "high", "unwatched", "budget is left"),
+    Edit("the budget on GCP is removed", lambda: told(gone("gcp:billing/budget:Budget")), "high", "unwatched",
+        "budget"),
+    Edit("all alarms are removed", lambda: told(gone(ALARM, "stalled"), gone(ALARM, "blocked"), gone(TOPIC, "topic")),
+        "high", "unwatched", "nothing of the stack's alarms is left: 3 resources deleted"),
     Edit("all alert policies on GCP are removed", lambda: told(gone(ALERT, "silent")), "high", "unwatched", "left"),
+    Edit("one alarm of two is removed", lambda: told(gone(ALARM, "a"), step("same", ALARM, "b", old={}, new={})),
+        "medium", "unwatched", "some"),
+    Edit("a queue goes with its alarms",
+        lambda: told(gone(ALARM, "a"), gone(ENVIRONMENT, "e"), step("same", ALARM, "b", old={}, new={})), "low",
+        "unwatched", "some"),
+    Edit("an alarm is muted", lambda: told(changed(ALARM, {"alarmActions": ["t"]}, {"alarmActions": []})), "high",
+        "unwatched", "tells nobody"),
+    Edit("an alert policy is switched off", lambda: told(changed(ALERT, {"enabled": True}, {"enabled": False})), "high",
+        "unwatched", "it is off"),
+    Edit("the dashboard is removed", lambda: told(gone("aws:cloudwatch/dashboard:Dashboard")), "medium", "unwatched",
+        "dashboard"),
+    Edit("EFS backup off",
+        lambda: told(gone("aws:efs/backupPolicy:BackupPolicy", old={"backupPolicy": {"status": "ENABLED"}})), "high",
+        "state-expires", "no longer backs up"),
     Edit(
-        "one alarm of two is removed",
-        lambda: told(gone(ALARM, "a"), step("same", ALARM, "b", old={}, new={})),
-        "medium",
-        "unwatched",
-        "some",
-    ),
-    Edit(
-        "a queue goes with its alarms",
-        lambda: told(gone(ALARM, "a"), gone(ENVIRONMENT, "e"), step("same", ALARM, "b", old={}, new={})),
-        "low",
-        "unwatched",
-        "some",
-    ),
-    Edit(
-        "an alarm is muted",
-        lambda: told(changed(ALARM, {"alarmActions": ["t"]}, {"alarmActions": []})),
-        "high",
-        "unwatched",
-        "tells nobody",
-    ),
-    Edit(
-        "an alert policy is switched off",
-        lambda: told(changed(ALERT, {"enabled": True}, {"enabled": False})),
-        "high",
-        "unwatched",
-        "it is off",
-    ),
-    Edit(
-        "the dashboard is removed",
-        lambda: told(gone("aws:cloudwatch/dashboard:Dashboard")),
-        "medium",
-        "unwatched",
-        "dashboard",
-    ),
-    Edit(
-        "EFS backup off",
-        lambda: told(gone("aws:efs/backupPolicy:BackupPolicy", old={"backupPolicy": {"status": "ENABLED"}})),
+        "EFS backup off while another file system goes",
+        lambda: told(
+            gone("aws:efs/backupPolicy:BackupPolicy", old={"backupPolicy": {"status": "ENABLED"}}, needs=OF_FILES),
+            gone("aws:efs/fileSystem:FileSystem", "another"),
+        ),
         "high",
         "state-expires",
         "no longer backs up",
     ),
+    Edit("a bucket loses the setting with its key", lambda: told(gone(ENCRYPTION, old=encrypted(KEY))), "high",
+        "protection-lifted", "no longer encrypted with your key"),
+    Edit("a bucket goes from a key to S3's own", lambda: told(changed(ENCRYPTION, encrypted(KEY), encrypted(None))),
+        "high", "protection-lifted", "no longer encrypted with your key"),
+    Edit("a bucket on GCP loses its key",
+        lambda: told(changed("gcp:storage/bucket:Bucket", {"encryption": {"defaultKmsKeyName": KEY}}, {})), "high",
+        "protection-lifted", "no longer encrypted with your key"),
     Edit(
         "EFS backup disabled by an override",
         lambda: told(
@@ -401,66 +355,27 @@ EDITS = (
         "state-expires",
         "no longer backs up",
     ),
-    Edit(
-        "aws:defaultTags removed",
-        lambda: told(*(changed(BUCKET, tagged(n, "cost-center"), tagged(n), f"b{n}") for n in range(64))),
-        "medium",
-        "tags",
-        "64 resources lose the tag cost-center",
-    ),
-    Edit(
-        "the stack's own tag removed",
-        lambda: told(changed(BUCKET, tagged(1, "tidemill:environment"), tagged(1))),
-        "high",
-        "tags",
-        "tidemill:environment",
-    ),
-    Edit(
-        "labels on GCP removed",
+    Edit("aws:defaultTags removed",
+        lambda: told(*(changed(BUCKET, tagged(n, "cost-center"), tagged(n), f"b{n}") for n in range(64))), "medium",
+        "tags", "64 resources lose the tag cost-center"),
+    Edit("the stack's own tag removed", lambda: told(changed(BUCKET, tagged(1, "tidemill:environment"), tagged(1))),
+        "high", "tags", "tidemill:environment"),
+    Edit("labels on GCP removed",
         lambda: told(changed("gcp:storage/bucket:Bucket", {"effectiveLabels": {"cost": "1"}}, {"effectiveLabels": {}})),
-        "medium",
-        "tags",
-        "1 resource loses the label cost",
-    ),
-    Edit(
-        "a file system is removed",
-        lambda: told(gone("aws:efs/fileSystem:FileSystem", protected=True)),
-        "critical",
-        "state-lost",
-        "every file",
-    ),
-    Edit(
-        "another CIDR",
-        lambda: told(replaced("aws:ec2/vpc:Vpc", "cidrBlock")),
-        "high",
-        "jobs-interrupted",
-        "up fails half-way",
-    ),
+        "medium", "tags", "1 resource loses the label cost"),
+    Edit("a file system is removed", lambda: told(gone("aws:efs/fileSystem:FileSystem", protected=True)), "critical",
+        "state-lost", "every file"),
+    Edit("another CIDR", lambda: told(replaced("aws:ec2/vpc:Vpc", "cidrBlock")), "high", "jobs-interrupted",
+        "up fails half-way"),
     Edit("egress nat to public", lambda: recorded("egress-opened"), "high", "network-opened", "public addresses"),
-    Edit(
-        "another region", lambda: told(replaced(BUCKET, "region", protected=True)), "critical", "state-lost", "replaces"
-    ),
-    Edit(
-        "another environment",
-        lambda: told(replaced("aws:ecr/repository:Repository", "name", protected=True)),
-        "critical",
-        "state-lost",
-        "image",
-    ),
-    Edit(
-        "a submitter is the account's root",
-        lambda: trusted(f"arn:aws:iam::{ACCOUNT}:root"),
-        "high",
-        "access-widened",
-        "trust policy",
-    ),
-    Edit(
-        "a submitter of another account",
-        lambda: trusted("arn:aws:iam::999999999999:role/x"),
-        "high",
-        "access-widened",
-        "another account",
-    ),
+    Edit("another region", lambda: told(replaced(BUCKET, "region", protected=True)), "critical", "state-lost",
+        "replaces"),
+    Edit("another environment", lambda: told(replaced("aws:ecr/repository:Repository", "name", protected=True)),
+        "critical", "state-lost", "image"),
+    Edit("a submitter is the account's root", lambda: trusted(f"arn:aws:iam::{ACCOUNT}:root"), "high", "access-widened",
+        "trust policy"),
+    Edit("a submitter of another account", lambda: trusted("arn:aws:iam::999999999999:role/x"), "high",
+        "access-widened", "another account"),
     Edit(
         "data.write of another bucket",
         lambda: told(
@@ -474,44 +389,22 @@ EDITS = (
         "access-widened",
         "adds 1 permission",
     ),
-    Edit(
-        "IMDSv1 by an override",
+    Edit("IMDSv1 by an override",
         lambda: said("aws-ec2-launch-template-imdsv2", "mandatory", "high", changed(BUCKET, {"a": 1}, {"a": 2})),
-        "high",
-        "policy",
-        "imdsv2",
-    ),
-    Edit(
-        "privileged by an override",
-        lambda: said("aws-batch-job-definition-privileged", "mandatory", "critical"),
-        "critical",
-        "policy",
-        "privileged",
-    ),
+        "high", "policy", "imdsv2"),
+    Edit("privileged by an override", lambda: said("aws-batch-job-definition-privileged", "mandatory", "critical"),
+        "critical", "policy", "privileged"),
     Edit("SSH from everywhere", lambda: recorded("way-in"), "critical", "network-opened", "whole internet"),
     Edit("a bucket opened, and a waiver for it", lambda: recorded("waived"), "medium", "waiver", "waived"),
-    Edit(
-        "the public access block of a bucket goes",
-        lambda: told(gone("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock")),
-        "critical",
-        "network-opened",
-        "public access block",
-    ),
+    Edit("the public access block of a bucket goes",
+        lambda: told(gone("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock")), "critical", "network-opened",
+        "public access block"),
     Edit("allow: [purge]", lambda: recorded("purge"), "critical", "protection-lifted", "no longer protected"),
-    Edit(
-        "force_destroy in a component's code",
-        lambda: told(changed(BUCKET, {}, {"forceDestroy": True})),
-        "critical",
-        "protection-lifted",
-        "forceDestroy",
-    ),
-    Edit(
-        "a rule disabled in an environment",
-        lambda: guarded("policy/environments/dev.json", "{}", '{"aws-s3-bucket-closed": "disabled"}'),
-        "critical",
-        "guardrail",
-        "less strict",
-    ),
+    Edit("force_destroy in a component's code", lambda: told(changed(BUCKET, {}, {"forceDestroy": True})), "critical",
+        "protection-lifted", "forceDestroy"),
+    Edit("a rule disabled in an environment",
+        lambda: guarded("policy/environments/dev.json", "{}", '{"aws-s3-bucket-closed": "disabled"}'), "critical",
+        "guardrail", "less strict"),
     Edit(
         "the cap on money raised",
         lambda: guarded(
@@ -525,9 +418,8 @@ EDITS = (
     ),
     Edit("the deploying workflow", lambda: guarded(".github/workflows/deploy.yml", "a", "b"), "high", "guardrail"),
     Edit("CI's permissions", lambda: guarded("components/aws/ci_policies.py", "a", "b"), "high", "guardrail"),
-    Edit(
-        "a stack file is deleted or renamed", lambda: removed(51), "critical", "stack-removed", "its 51 resources stay"
-    ),
+    Edit("a stack file is deleted or renamed", lambda: removed(51), "critical", "stack-removed",
+        "its 51 resources stay"),
     Edit("the same, seen without a login", lambda: removed(None), "critical", "stack-removed", "its resources stay"),
     Edit(
         "more On-Demand machines whose price is not known",
@@ -538,21 +430,22 @@ EDITS = (
         "capacity",
         "may start 2000 vCPUs",
     ),
+    Edit("minVcpus 0 to 64", lambda: told(changed(ENVIRONMENT, keeping(0), keeping(64))), "medium", "capacity",
+        "64 vCPUs stay without work, was 0"),
+    Edit(
+        "min_machines on GCP set for the first time",
+        lambda: told(
+            changed(SCALER, {"autoscalingPolicy": {"mode": "OFF"}}, {"autoscalingPolicy": {"minReplicas": 2}})
+        ),
+        "medium",
+        "capacity",
+        "2 machines stay without work, was 0",
+    ),
     Edit("On-Demand first, 2000 vCPUs", on_demand_first, "high", "capacity", "On-Demand machines first"),
-    Edit(
-        "a KMS key on GCP is dropped",
-        lambda: told(gone("gcp:kms/cryptoKey:CryptoKey", protected=True)),
-        "critical",
-        "state-lost",
-        "encrypted",
-    ),
-    Edit(
-        "an On-Demand rung on GCP is dropped",
-        lambda: told(gone(GROUP, protected=True)),
-        "critical",
-        "failed",
-        "protected",
-    ),
+    Edit("a KMS key on GCP is dropped", lambda: told(gone("gcp:kms/cryptoKey:CryptoKey", protected=True)), "critical",
+        "state-lost", "encrypted"),
+    Edit("an On-Demand rung on GCP is dropped", lambda: told(gone(GROUP, protected=True)), "critical", "failed",
+        "protected"),
     Edit(
         "an autoscaler on GCP may scale in",
         lambda: told(
@@ -590,20 +483,12 @@ EDITS = (
         "access-widened",
         "binding",
     ),
-    Edit(
-        "an advisory of before this change",
+    Edit("an advisory of before this change",
         lambda: said("aws-batch-job-queue-spot-first", "advisory", "medium", step("same", BUCKET, old={}, new={})),
-        "low",
-        "policy",
-        "as before",
-    ),
-    Edit(
-        "an advisory of this change",
+        "low", "policy", "as before"),
+    Edit("an advisory of this change",
         lambda: said("aws-batch-job-queue-spot-first", "advisory", "medium", changed(BUCKET, {"a": 1}, {"a": 2})),
-        "medium",
-        "policy",
-        "spot-first",
-    ),
+        "medium", "policy", "spot-first"),
     Edit(
         "a first deployment with a file system",
         lambda: told(
@@ -619,7 +504,7 @@ EDITS = (
         "network-opened",
         "this stack",
     ),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
@@ -629,21 +514,32 @@ def test_an_edit_has_the_finding_that_a_careful_engineer_expects(edit):
     assert (edit.severity, edit.kind) in wanted, [(each.severity, each.kind, each.title) for each in found]
 
 
+OF_FILES = {"fileSystemId": [urn("aws:efs/fileSystem:FileSystem", "f")]}
 QUIET = {
     "nothing": lambda: recorded("no-change"),
     "a lifecycle rule moves": lambda: told(
         changed(LIFECYCLE, {"rules": [*expiring(30)["rules"], {"id": "x", "status": "Disabled"}]}, expiring(30))
+    ),
+    "tags that are known only after up": lambda: told(
+        changed(BUCKET, tagged(1, "tidemill:team", "cost-center"), {**tagged(1), "tagsAll": UNKNOWN})
+    ),
+    "rules of a new bucket": lambda: told(
+        step("create", BUCKET, "b", new={}),
+        step("create", LIFECYCLE, new=expiring(30), needs={"bucket": [urn(BUCKET, "b")]}),
     ),
     "a tag is added": lambda: told(changed(BUCKET, tagged(1), tagged(1, "cost-center"))),
     "the provider's own record": lambda: told(changed(TEMPLATE, machines("a"), {**machines("a"), "__meta": "x"})),
     "a backup goes with its file system": lambda: [
         each
         for each in told(
-            gone("aws:efs/backupPolicy:BackupPolicy", "b", {"backupPolicy": {"status": "ENABLED"}}),
+            gone("aws:efs/backupPolicy:BackupPolicy", "b", {"backupPolicy": {"status": "ENABLED"}}, needs=OF_FILES),
             gone("aws:efs/fileSystem:FileSystem", "f"),
         )
         if "back" in each.title
     ],
+    "logs 14 days to for ever": lambda: told(
+        changed("aws:cloudwatch/logGroup:LogGroup", {"retentionInDays": 14}, {"retentionInDays": 0})
+    ),
     "an alarm's threshold": lambda: told(
         changed(ALARM, {"threshold": 1, "alarmActions": ["t"]}, {"threshold": 2, "alarmActions": ["t"]})
     ),
@@ -658,9 +554,53 @@ def test_what_endangers_nothing_is_silent(name):
     assert QUIET[name]() == []
 
 
+def test_the_lowest_order_comes_first_whatever_its_digits():
+    new = queue("spot", "on-demand")
+    for each, order in zip(new["computeEnvironmentOrders"], (2, 10), strict=True):
+        each["order"] = order
+    found = told(
+        step("same", ENVIRONMENT, "spot", old=environment("spot", "SPOT", 64), new=environment("spot", "SPOT", 64)),
+        step("create", ENVIRONMENT, "on-demand", new=environment("on-demand", "EC2", 64)),
+        changed(
+            "aws:batch/jobQueue:JobQueue",
+            queue("spot"),
+            new,
+            "queue",
+            needs={"computeEnvironmentOrders": [rung("spot"), rung("on-demand")]},
+        ),
+    )
+    assert [each.title for each in found] == ["new: up to 64 vCPUs"]
+
+
 def test_a_large_fleet_says_what_it_may_cost():
     (found,) = [each for each in on_demand_first() if "On-Demand" in each.title]
     assert found.details == ("At most $250.00 per hour with all its machines.",)
+
+
+def test_rights_that_move_from_a_policy_into_the_role_are_not_new():
+    """As with a `permission_boundary`: the submitter role then holds its permissions itself."""
+    role, policy, other = urn(ROLE, "submitter"), urn(POLICY, "submit"), urn(POLICY, "other")
+    document = statement(Action=["s3:GetObject", "s3:PutObject"], Resource="*")
+    before = [
+        step("same", ROLE, "submitter", old={}, new={}),
+        gone(POLICY, "submit", {"policy": document}),
+        gone(POLICY, "other", {"policy": statement(Action="s3:*", Resource="*")}),
+        gone(ATTACHMENT, "a", {}, needs={"role": [role], "policyArn": [policy]}),
+        gone(ATTACHMENT, "b", {}, needs={"role": [urn(ROLE, "another")], "policyArn": [other]}),
+    ]
+
+    def inside(document: str) -> dict:
+        return step(
+            "create",
+            "aws:iam/rolePolicy:RolePolicy",
+            new={"role": "submitter", "policy": document},
+            needs={"role": [role]},
+        )
+
+    assert told(*before, inside(document), kind="access-widened") == []
+    wider = statement(Action=["s3:GetObject", "s3:DeleteObject"], Resource="*")
+    [found] = told(*before, inside(wider), kind="access-widened")
+    assert (found.severity, found.details) == ("high", ("Allow s3:DeleteObject on *",))
 
 
 @pytest.mark.parametrize("edit", SILENT.values(), ids=SILENT)

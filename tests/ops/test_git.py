@@ -54,6 +54,26 @@ def test_the_base_is_where_the_branch_left_and_its_files_are_laid_out(checkout, 
     assert not base_stack.lay_out(base, "audio-dev", tmp_path / "two")
 
 
+def test_a_project_in_a_folder_of_a_larger_checkout_names_its_own_files(tmp_path, monkeypatch):
+    folder = tmp_path / "infra" / "tidemill"
+    file = folder / "stacks" / "Pulumi.vision-dev.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(STACK)
+    run(tmp_path, "init", "-q", "-b", "main")
+    run(tmp_path, "add", ".")
+    run(tmp_path, "commit", "-qm", "base")
+    file.unlink()
+    (tmp_path / "app.py").write_text("of another project\n")
+    run(tmp_path, "add", ".")
+    run(tmp_path, "commit", "-qm", "change")
+    (folder / "new.py").write_text("not committed\n")
+    monkeypatch.setattr(project, "ROOT", folder)
+    base = git.base("HEAD~1")
+    assert git.changed(base.commit) == ["stacks/Pulumi.vision-dev.yaml"]
+    assert git.differing(base.commit) == ["new.py", "stacks/Pulumi.vision-dev.yaml"]
+    assert git.content(base.commit, "stacks/Pulumi.vision-dev.yaml") == STACK
+
+
 @pytest.mark.parametrize(
     ("ref", "says"),
     [

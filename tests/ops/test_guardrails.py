@@ -17,6 +17,7 @@ DEV = "policy/environments/dev.json"
 PROD = "policy/environments/prod.json"
 STACK = "stacks/Pulumi.vision-dev.yaml"
 CLOSED, CAP = "aws-s3-bucket-closed", "aws-batch-compute-environment-money-cap"
+UNKNOWN_PRICE = "unknownUsdPerCpuHour"
 PIN = "      - uses: actions/checkout@{} # v{}\n"
 
 
@@ -41,8 +42,17 @@ EDITS = [
     (DEV, {CAP: {"maxUsdPerHour": 200}}, "{}", [("high", "less strict")]),
     (DEV, {CAP: {"maxUsdPerHour": 200}}, {CAP: {"maxUsdPerHour": 100}}, [("low", "stricter")]),
     (DEV, {CAP: {"maxUsdPerHour": 200}}, {CAP: {"maxUsdPerHour": 200, "enforcementLevel": "advisory"}}, [("high", "")]),
+    (DEV, "{}", {CAP: {UNKNOWN_PRICE: 0.2}}, [("high", "less strict")]),
+    (DEV, {CAP: {UNKNOWN_PRICE: 0.2}}, {CAP: {UNKNOWN_PRICE: 0}}, [("low", "stricter")]),
+    (DEV, {CAP: {UNKNOWN_PRICE: 0.2}}, "{}", [("low", "stricter")]),
+    (DEV, {CAP: {UNKNOWN_PRICE: 0.2}}, {CAP: {UNKNOWN_PRICE: 0.4}}, [("low", "stricter")]),
+    (DEV, {CAP: {UNKNOWN_PRICE: 0.2}}, {CAP: {UNKNOWN_PRICE: 0.1}}, [("high", "less strict")]),
+    (DEV, {CAP: {UNKNOWN_PRICE: 0.2}}, {CAP: {UNKNOWN_PRICE: "a"}}, [("high", "less strict")]),
+    (DEV, {"x": {"days": 14}}, {"x": {"days": 31}}, [("low", "stricter")]),
     (DEV, {"x": {"forbidPublic": True}}, {"x": {"forbidPublic": False}}, [("high", "less strict")]),
     (DEV, "{}", "{", [("high", "cannot be read")]),
+    (DEV, "{}", "[1]", [("high", "cannot be read")]),
+    (DEV, "{}", {CLOSED: {"enforcementLevel": ["disabled"]}}, [("critical", "less strict")]),
     (PROD, {"x": {"forbidPublic": True}}, None, [("high", "less strict")]),
     ("policy/environments/new.json", None, {CLOSED: "disabled"}, [("critical", "in new")]),
     ("policy/rules/aws_s3_bucket_closed.py", "a", "b", [("high", "the policies change")]),
@@ -69,6 +79,8 @@ EDITS = [
     ("components/gcp/ci_permissions.py", "a", "b", [("high", "CI's identities")]),
     ("ops/review/state.py", "a", "b", [("medium", "reviews")]),
     ("requirements.txt", "a", "b", [("medium", "packages")]),
+    ("requirements.txt", "pulumi-aws==7.51.1 \\\n", "pulumi-aws==7.52.0 \\\n", [("medium", "packages")]),
+    ("requirements.txt", "a\npulumi-aws==7.51.1 \\\n", "a\npulumi-aws==8.0.0 \\\n", [("high", "major version")]),
     ("pyproject.toml", "a", "b", [("medium", "packages")]),
     ("Makefile", "a", "b", [("medium", "before it logs in")]),
     ("tidemill/mountable.py", "a", "b", [("high", "jobs may mount")]),
@@ -93,6 +105,11 @@ def test_an_edit_of_a_guardrail_is_told(path, old, new, wanted):
     assert [each.severity for each in found] == [severity for severity, _ in wanted]
     assert all(part in each.title for each, (_, part) in zip(found, wanted, strict=True))
     assert all((each.kind, each.resource) == ("guardrail", path) for each in found)
+
+
+def test_what_guards_nothing_is_not_read():
+    """A change of hundreds of files asks git for the guarded ones alone."""
+    assert list(guardrails.findings(["docs/ci.md", "tidemill/cli/run.py"], lambda *_: pytest.fail("read"))) == []
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import Stubber
 from click.testing import CliRunner
 
-from ops import insights as command
+from ops.clouds import aws_insights as command
 
 TAGS = {"tidemill:team": "vision", "tidemill:environment": "prod"}
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from components import machines
 from ops import prices as command
 from ops.prices import advisor, aws, gcp, pages, region
-from ops.prices.region import Answer, Changed, Region
+from ops.prices.region import Answer, ChangeCount, Region
 from tidemill import prices
 from tidemill.prices import table
 
@@ -52,7 +52,7 @@ def data(tmp_path, monkeypatch):
 
 def test_an_answer_takes_the_place_of_its_part_alone(data):
     found = region.read("aws", "us-west-2")
-    assert found.take(Answer("spot", "asked", {"c7i.large": [0.02, 0.05]})) == Changed(1, 0, 0)
+    assert found.take(Answer("spot", "asked", {"c7i.large": [0.02, 0.05]})) == ChangeCount(1, 0, 0)
     found.take(Answer("interruption", "feed", {"c7i.large": [5, 10]}, as_of=datetime.date(2026, 2, 3)))
     found.take(Answer("services", "asked", {"nat_gateway_hour": 0.045}))
     region.write(found)
@@ -73,14 +73,14 @@ def test_an_answer_takes_the_place_of_its_part_alone(data):
 @pytest.mark.parametrize("answer", [Answer("on_demand", "asked", refused="no"), Answer("on_demand", "asked")])
 def test_a_refusal_or_an_empty_answer_changes_nothing(data, answer):
     found = region.read("aws", "us-west-2")
-    assert found.take(answer) == Changed(0, 0, 0)
+    assert found.take(answer) == ChangeCount(0, 0, 0)
     assert found.parts["on_demand"] == OLD
 
 
 def test_an_answer_tells_what_it_changes(data):
     found = region.read("aws", "us-west-2")
     found.take(Answer("on_demand", "asked", {"a": 1.0, "b": 2.0, "c": 3.0}))
-    assert found.take(Answer("on_demand", "asked", {"b": 2.0, "c": 4.0, "d": 5.0})) == Changed(1, 1, 1)
+    assert found.take(Answer("on_demand", "asked", {"b": 2.0, "c": 4.0, "d": 5.0})) == ChangeCount(1, 1, 1)
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(data, monkeypatch):
@@ -239,7 +239,7 @@ class Session:
         self.products("AmazonVPC", endpoints)
 
     def spot(self, *seen: tuple[str, str, str]) -> None:
-        rounds = -(-len(machines.table()) // 50)
+        rounds = -(-len({each.type for types in machines.families("aws").values() for each in types}) // 50)
         for number in range(rounds):
             history = [
                 {"InstanceType": name, "AvailabilityZone": zone, "SpotPrice": usd, "ProductDescription": "Linux/UNIX"}
@@ -602,7 +602,7 @@ class Told:
 
 
 def refresh(monkeypatch: pytest.MonkeyPatch, source: Told, *options: str, cloud: str = "aws") -> Any:
-    monkeypatch.setitem(command._SOURCES, cloud, lambda: source)
+    monkeypatch.setattr(command, "_source", {cloud: source}.__getitem__)
     return CliRunner().invoke(command.prices, ["refresh", "--cloud", cloud, *options])
 
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from components.config import parse
 from components.gcp.quotas import needed, shortfalls
-from ops import quotas as command
+from ops.clouds import gcp_quotas as command
 
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 SPOT = {"market": "spot", "max_cpus": 160}

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from ops.review.command import review
 from ops.review.schema import PATH, schema
-from tests.ops.make_previews import GOLDEN, load, review_of
+from tests.ops.make_previews import AS_JSON, GOLDEN, load, review_of
 from tests.ops.review_steps import document, step
 from tests.ops.scenarios import names
 
@@ -23,7 +23,7 @@ DIGEST = {"steps": [step("create", "aws:s3/bucket:Bucket", new={"bucket": "a"})]
 def test_a_recorded_preview_gives_its_golden_review(name):
     markdown, as_json = review_of(name)
     assert markdown == (GOLDEN / f"{name}.md").read_text(encoding="utf-8")
-    assert as_json == (GOLDEN / f"{name}.json").read_text(encoding="utf-8")
+    assert name not in AS_JSON or as_json == (GOLDEN / f"{name}.json").read_text(encoding="utf-8")
 
 
 def test_every_golden_file_has_its_scenario():
@@ -32,7 +32,7 @@ def test_every_golden_file_has_its_scenario():
 
 @pytest.mark.parametrize("name", names())
 def test_the_json_is_what_its_schema_says(name):
-    jsonschema.validate(json.loads((GOLDEN / f"{name}.json").read_text()), json.loads(PATH.read_text()))
+    jsonschema.validate(json.loads(review_of(name)[1]), json.loads(PATH.read_text()))
 
 
 def test_the_schema_is_fresh():
@@ -46,7 +46,7 @@ def test_no_recording_holds_a_machines_paths(name):
 
 
 def golden(name: str) -> dict:
-    (found,) = json.loads((GOLDEN / f"{name}.json").read_text())["stacks"]
+    (found,) = json.loads(review_of(name)[1])["stacks"]
     return found
 
 

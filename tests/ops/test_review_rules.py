@@ -7,7 +7,7 @@ import pytest
 from ops.review.build import build
 from ops.review.document import parse
 from ops.review.markdown import render
-from ops.review.models import Idle, Money
+from ops.review.models import IdleCost, Money
 from tests.ops.review_steps import TODAY, document, stack, step, told, urn
 
 BUCKET = "aws:s3/bucket:Bucket"
@@ -57,7 +57,9 @@ def test_versioning_that_goes_is_told_on_both_clouds_unless_the_bucket_goes_with
     changed = step("update", setting, old=on, new=off, diff={"versioningConfiguration.status": "update"})
     assert told_of(changed, kind="state-expires") == said
     assert told_of(step("delete", setting, old=off), kind="state-expires") == []
-    assert told_of(step("delete", setting, old=on), step("delete", BUCKET, old={}), kind="state-expires") == []
+    bucket, setting_of = step("delete", BUCKET, "b", old={}), {"bucket": [urn(BUCKET, "b")]}
+    assert told_of(step("delete", setting, old=on, needs=setting_of), bucket, kind="state-expires") == []
+    assert told_of(step("delete", setting, old=on), bucket, kind="state-expires") == said
     google = "gcp:storage/bucket:Bucket"
     kept, dropped = ({"versioning": {"enabled": each}} for each in (True, False))
     changed = step("update", google, old=kept, new=dropped, diff={"versioning.enabled": "update"})
@@ -248,14 +250,14 @@ def test_machines_that_stay_are_part_of_the_idle_cost():
         step("update", scaler, "s", old=scaled(0), new=scaled(2), needs={"target": [group]}),
     ]
     seen = stack(*steps, cloud="gcp")
-    assert seen.idle == (Idle("machine that stays in g", 0, 2, 365.0),)
+    assert seen.idle == (IdleCost("machine that stays in g", 0, 2, 365.0),)
     steps[2] = step("update", scaler, "s", old=scaled(0), new=scaled(UNKNOWN), needs={"target": [group]})
     assert stack(*steps, cloud="gcp").idle == ()
 
 
 def test_a_file_system_is_part_of_the_idle_cost_at_an_unknown_price():
     seen = stack(step("create", "aws:efs/fileSystem:FileSystem", new={"encrypted": True}))
-    assert seen.idle == (Idle("file system, for what it holds", 0, 1, None),)
+    assert seen.idle == (IdleCost("file system, for what it holds", 0, 1, None),)
 
 
 def test_a_larger_file_system_on_gcp_is_seen_in_the_idle_cost():

@@ -1,6 +1,7 @@
 """`python -m ops stack`: the file that it writes. tests/engine/test_previews.py shows that it previews."""
 
 import re
+import subprocess
 
 import pytest
 import yaml
@@ -116,3 +117,10 @@ def test_what_was_typed_wrong_is_told_and_nothing_is_written(stacks, arguments, 
     assert code == 2
     assert says in " ".join(output.split())
     assert list(stacks.iterdir()) == []
+
+
+def test_make_names_the_clouds_that_there_are():
+    command = ["make", "stack", "TEAM=zoo", "ENV=dev", "CLOUD=azure"]
+    done = subprocess.run(command, cwd=project.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("CLOUD=azure: ")

@@ -28,9 +28,9 @@ def events(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if '"policyEvent"' in line or '"diagnosticEvent"' in line]
 
 
-def policies(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def policies(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Messages of the policy pack, mandatory or not, in an order that does not depend on the run."""
-    told = [event["policyEvent"] for event in found if "policyEvent" in event]
+    told = [event["policyEvent"] for event in messages if "policyEvent" in event]
     rows = [
         {
             "rule": event["policyName"],
@@ -44,9 +44,9 @@ def policies(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [str(value) for value in row.values()])
 
 
-def summary(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def summary(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The summary after a preview's hundreds of lines: violations again, mandatory first, and advice."""
-    said = sorted(policies(found), key=lambda row: row["level"] not in _MANDATORY)
+    said = sorted(policies(messages), key=lambda row: row["level"] not in _MANDATORY)
     if said:
         mandatory = sum(row["level"] in _MANDATORY for row in said)
         yield f"Violations: {mandatory} mandatory, {len(said) - mandatory} advisory"
@@ -55,11 +55,11 @@ def summary(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         message = " ".join(row["message"].split("\n", 1)[-1].split())
         name = (row["urn"] or "").split("::", 3)[-1]
         yield f"  {row['level']}  {row['rule']}  {name}: {message}"
-    yield from advice(event["diagnosticEvent"]["message"] for event in found if "diagnosticEvent" in event)
+    yield from advice(event["diagnosticEvent"]["message"] for event in messages if "diagnosticEvent" in event)
 
 
 def advice(messages: Iterable[str]) -> list[str]:
-    """What to do about each protected resource that the engine refused to delete or replace."""
+    """The remedy for each protected resource that the engine refused to delete or replace."""
     urns = [urn for message in messages for urn in _PROTECTED.findall(message)]
     return [f"{urn.split('::', 3)[3]} is protected. {remedy(*urn.split('::', 3)[2:])}" for urn in dict.fromkeys(urns)]
 

@@ -3,14 +3,19 @@
 It cannot prove that CI's reader may ask the real clouds: the permissions are in docs/ci.md, from their references.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import boto3
+import click
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, NoCredentialsError
+from google.auth.exceptions import DefaultCredentialsError
 from moto import mock_aws
+from requests import ConnectionError as NoConnectionError
 
-from ops.added import Known, aws, exported, gcp
+from components.config import StackConfig
+from ops.additions import Resource, ask, aws, exported, gcp
 from tests.ops.review_steps import statement
 
 REGION = "us-west-2"
@@ -58,19 +63,19 @@ def stack(monkeypatch):
             "SecurityGroupRules"
         ]
         found = [
-            Known("aws:iam/role:Role", "job-role", {"name": "job"}),
-            Known("aws:iam/rolePolicy:RolePolicy", "job-policy", {"role": "job", "name": "own"}),
-            Known(
+            Resource("aws:iam/role:Role", "job-role", {"name": "job"}),
+            Resource("aws:iam/rolePolicy:RolePolicy", "job-policy", {"role": "job", "name": "own"}),
+            Resource(
                 "aws:ec2/securityGroup:SecurityGroup",
                 "group",
                 {"arn": f"arn:aws:ec2:{REGION}:123456789012:security-group/{group}"},
             ),
-            Known(
+            Resource(
                 "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
                 "out",
                 {"securityGroupRuleId": egress["SecurityGroupRuleId"]},
             ),
-            Known("aws:s3/bucket:Bucket", "store-bucket", {"bucket": "store"}),
+            Resource("aws:s3/bucket:Bucket", "store-bucket", {"bucket": "store"}),
         ]
         yield Clients(session), found, group
 
@@ -97,34 +102,51 @@ def test_policies_rules_and_bucket_policies_that_somebody_added_are_told(stack):
     assert told[2][1].startswith("the ingress rule sgr-")
     assert told[2][1].endswith(": tcp 22 to 22, 0.0.0.0/0")
     assert told[3:] == [("store-bucket", "a bucket policy")]
-    known = [*found, Known("aws:s3/bucketPolicy:BucketPolicy", "p", {"bucket": "store"})]
-    attached = Known("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "a", {"role": "job", "policyArn": policy})
+    known = [*found, Resource("aws:s3/bucketPolicy:BucketPolicy", "p", {"bucket": "store"})]
+    attached = Resource("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "a", {"role": "job", "policyArn": policy})
     assert len(list(aws.added([*known, attached], REGION, session))) == 2
+
+
+def test_what_the_cloud_answered_is_not_what_the_program_gave(stack):
+    """After a refresh the outputs of a role and a group have every policy and rule, whoever made it."""
+    session, (role, own, group, *others), _ = stack
+    iam, ec2 = (session.client(name) for name in ("iam", "ec2"))
+    iam.put_role_policy(RoleName="job", PolicyName="everything", PolicyDocument=POLICY)
+    ec2.authorize_security_group_ingress(
+        GroupId=group.values["arn"].rpartition("/")[2],
+        IpPermissions=[{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
+    )
+    policies, rules = {"inlinePolicies": [{"name": "everything"}]}, {"ingress": [{"fromPort": 22}]}
+    refreshed = [replace(role, values={**role.values, **policies}), replace(group, values={**group.values, **rules})]
+    told = [each.resource for each in aws.added([*refreshed, own, *others], REGION, session)]
+    assert told == ["job-role", "group"]
+    given = [replace(role, inputs=policies), replace(group, inputs=rules)]
+    assert list(aws.added([*given, own, *others], REGION, session)) == []
 
 
 def test_a_role_that_is_gone_is_the_refreshs_to_tell(stack):
     session, *_ = stack
-    assert list(aws.added([Known("aws:iam/role:Role", "r", {"name": "gone"})], REGION, session)) == []
+    assert list(aws.added([Resource("aws:iam/role:Role", "r", {"name": "gone"})], REGION, session)) == []
 
 
 EMAIL = "worker@vision-dev.iam.gserviceaccount.com"
 ACCOUNT = f"serviceAccount:{EMAIL}"
 NETWORK = "https://www.googleapis.com/compute/v1/projects/vision-dev/global/networks/own"
 FOUND = [
-    Known(
+    Resource(
         "gcp:serviceaccount/account:Account", "worker", {"email": EMAIL, "name": f"projects/p/serviceAccounts/{EMAIL}"}
     ),
-    Known("gcp:projects/iAMMember:IAMMember", "grant", {"role": "roles/logging.logWriter", "member": ACCOUNT}),
-    Known("gcp:storage/bucket:Bucket", "store", {"name": "store-1"}),
-    Known("gcp:storage/bucket:Bucket", "logs", {"name": "logs-1"}),
-    Known(
+    Resource("gcp:projects/iAMMember:IAMMember", "grant", {"role": "roles/logging.logWriter", "member": ACCOUNT}),
+    Resource("gcp:storage/bucket:Bucket", "store", {"name": "store-1"}),
+    Resource("gcp:storage/bucket:Bucket", "logs", {"name": "logs-1"}),
+    Resource(
         "gcp:storage/bucketIAMMember:BucketIAMMember",
         "read",
         {"bucket": "b/store-1", "role": "roles/storage.objectUser", "member": ACCOUNT},
     ),
-    Known("gcp:pubsub/topic:Topic", "topic", {"name": "t", "project": "vision-dev"}),
-    Known("gcp:compute/network:Network", "network", {"selfLink": NETWORK}),
-    Known("gcp:compute/firewall:Firewall", "deny", {"name": "own-deny"}),
+    Resource("gcp:pubsub/topic:Topic", "topic", {"name": "t", "project": "vision-dev"}),
+    Resource("gcp:compute/network:Network", "network", {"selfLink": NETWORK}),
+    Resource("gcp:compute/firewall:Firewall", "deny", {"name": "own-deny"}),
 ]
 
 
@@ -177,7 +199,7 @@ def test_google_bindings_and_firewall_rules_that_somebody_added_are_told():
 
 
 def test_a_binding_on_a_condition_is_not_the_same_without_it():
-    known = Known(
+    known = Resource(
         "gcp:projects/iAMMember:IAMMember",
         "grant",
         {"role": "roles/editor", "member": ACCOUNT, "condition": {"expression": "false"}},
@@ -192,5 +214,22 @@ def test_a_binding_on_a_condition_is_not_the_same_without_it():
 def test_the_state_is_what_the_backend_exports():
     urn = "urn:pulumi:s::tidemill::tidemill:index:Pipeline$aws:s3/bucket:Bucket::a"
     state = {"urn": urn, "type": "aws:s3/bucket:Bucket", "id": "1", "inputs": {"x": 1}, "outputs": {"x": 2}}
-    assert exported({"deployment": {"resources": [state]}}) == [Known("aws:s3/bucket:Bucket", "a", {"id": "1", "x": 2})]
+    known = Resource("aws:s3/bucket:Bucket", "a", {"id": "1", "x": 2}, {"x": 1})
+    assert exported({"deployment": {"resources": [state]}}) == [known]
     assert exported({"deployment": {}}) == []
+
+
+@pytest.mark.parametrize(
+    ("cloud", "refusal"),
+    [(aws, NoCredentialsError()), (gcp, DefaultCredentialsError("no login")), (gcp, NoConnectionError("no way"))],
+)
+def test_a_cloud_that_cannot_be_asked_is_told(monkeypatch, cloud, refusal):
+    def refuses(*_):
+        raise refusal
+
+    monkeypatch.setattr(ask, "answered", lambda *_: {"deployment": {}})
+    monkeypatch.setattr("ops.engine.region_of", lambda *_: REGION)
+    monkeypatch.setattr(cloud, "added", refuses)
+    name = cloud.__name__.rpartition(".")[2]
+    with pytest.raises(click.ClickException, match=f"cannot be read: {refusal}"):
+        ask.additions("vision-dev", StackConfig.model_construct(cloud=name))

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import google.auth
+from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession
+from requests import RequestException
 
-from ops.added import Addition, Known, of
+from ops.additions import Addition, Resource, of
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TIMEOUT_SECONDS = 30
@@ -39,38 +41,47 @@ _POLICIES: dict[str, tuple[str, str, str, str, str]] = {
 _CONVENIENCE = ("projectOwner:", "projectEditor:", "projectViewer:")
 
 
-def added(found: list[Known], project: str, ask: Ask | None = None) -> Iterator[Addition]:
-    """What somebody granted on a stack's resources or to its accounts, and which ways into its network were opened.
+REFUSALS = (GoogleAuthError, RequestException)
+
+
+def asked(stack: str, state: list[Resource]) -> Iterator[Addition]:
+    """Additions by hand, asked of the project that the stack's resources name."""
+    named = (each.values.get("project") for each in state)
+    return added(state, next((str(each) for each in named if each), ""))
+
+
+def added(state: list[Resource], project: str, ask: Ask | None = None) -> Iterator[Addition]:
+    """Grants by hand on a stack's resources or to its accounts, and ways into its network that were opened by hand.
 
     Raises:
         GoogleAuthError, RequestException: Google does not answer, or the login may not ask.
     """
     ask = ask or _session()
     for kind, (member, api, method, path, key) in _POLICIES.items():
-        for each in of(found, kind):
-            known = {_binding(one) for one in of(found, member) if _is_on(one, str(each.values.get(key)))}
-            policy = ask(api, method, path.format(each.values.get(key), project=project), {})
+        for resource in of(state, kind):
+            known = {_binding(one) for one in of(state, member) if _is_on(one, str(resource.values.get(key)))}
+            policy = ask(api, method, path.format(resource.values.get(key), project=project), {})
             for role, who, condition in sorted({*_bindings(policy)} - known):
                 if not who.startswith(_CONVENIENCE):
-                    yield Addition(each.name, _told(role, who, condition))
-    yield from _on_project(found, project, ask)
-    yield from _ways_in(found, project, ask)
+                    yield Addition(resource.name, _told(role, who, condition))
+    yield from _on_project(state, project, ask)
+    yield from _ways_in(state, project, ask)
 
 
-def _on_project(found: list[Known], project: str, ask: Ask) -> Iterator[Addition]:
+def _on_project(state: list[Resource], project: str, ask: Ask) -> Iterator[Addition]:
     """Roles on the project of the stack's own accounts; those of others are not the stack's."""
     accounts = {f"serviceAccount:{each.values.get('email')}": each.name
-                for each in of(found, "gcp:serviceaccount/account:Account")}  # fmt: skip
-    known = {_binding(each) for each in of(found, "gcp:projects/iAMMember:IAMMember")}
+                for each in of(state, "gcp:serviceaccount/account:Account")}  # fmt: skip
+    known = {_binding(each) for each in of(state, "gcp:projects/iAMMember:IAMMember")}
     policy = ask("cloudresourcemanager", "POST", f"v1/projects/{project}:getIamPolicy", {}) if accounts else None
     for role, who, condition in sorted({*_bindings(policy)} - known):
         if who in accounts:
             yield Addition(accounts[who], _told(role, who, condition, " on the project"))
 
 
-def _ways_in(found: list[Known], project: str, ask: Ask) -> Iterator[Addition]:
-    known = {each.values.get("name") for each in of(found, "gcp:compute/firewall:Firewall")}
-    for network in of(found, "gcp:compute/network:Network"):
+def _ways_in(state: list[Resource], project: str, ask: Ask) -> Iterator[Addition]:
+    known = {each.values.get("name") for each in of(state, "gcp:compute/firewall:Firewall")}
+    for network in of(state, "gcp:compute/network:Network"):
         link = str(network.values.get("selfLink"))
         query = {"filter": f'network eq ".*/networks/{link.rpartition("/")[2]}"'}
         answer = ask("compute", "GET", f"compute/v1/projects/{project}/global/firewalls", query) or {}
@@ -86,7 +97,7 @@ def _bindings(policy: dict[str, Any] | None) -> Iterator[tuple[str, str, str]]:
         yield from ((binding["role"], member, expression) for member in binding.get("members", ()))
 
 
-def _binding(known: Known) -> tuple[str, str, str]:
+def _binding(known: Resource) -> tuple[str, str, str]:
     values = known.values
     return (
         str(values.get("role")),
@@ -95,8 +106,8 @@ def _binding(known: Known) -> tuple[str, str, str]:
     )
 
 
-def _is_on(binding: Known, name: str) -> bool:
-    """Whether a binding is on a resource, which it names as `b/NAME`, `projects/P/topics/NAME` or `NAME`."""
+def _is_on(binding: Resource, name: str) -> bool:
+    """True if a binding is on a resource, which it names as `b/NAME`, `projects/P/topics/NAME` or `NAME`."""
     named = (binding.values.get(key) for key in ("bucket", "topic", "subscription", "serviceAccountId"))
     return any(str(each).rpartition("/")[2] == name.rpartition("/")[2] for each in named if each)
 

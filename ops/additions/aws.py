@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import boto3
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
-from ops.added import Addition, Known, of
+from ops import engine
+from ops.additions import Addition, Resource, of
 
 
 class Clients(Protocol):
@@ -19,31 +20,39 @@ class Clients(Protocol):
         ...
 
 
-def added(found: list[Known], region: str | None, clients: Clients | None = None) -> Iterator[Addition]:
-    """What somebody added to a stack's roles, security groups and buckets.
+REFUSALS = (BotoCoreError, ClientError)
+
+
+def asked(stack: str, state: list[Resource]) -> Iterator[Addition]:
+    """Additions by hand, asked of the stack's region."""
+    return added(state, engine.region_of(stack, "aws"))
+
+
+def added(state: list[Resource], region: str | None, clients: Clients | None = None) -> Iterator[Addition]:
+    """Additions by hand to a stack's roles, security groups and buckets.
 
     Raises:
         ClientError, BotoCoreError: AWS does not answer, or the login may not ask.
     """
     session = clients or boto3.Session(region_name=region)
     iam, ec2, s3 = (session.client(name) for name in ("iam", "ec2", "s3"))
-    for role in of(found, "aws:iam/role:Role"):
-        yield from _policies(role, found, iam)
-    for group in of(found, "aws:ec2/securityGroup:SecurityGroup"):
-        yield from _rules(group, found, ec2)
-    for bucket in of(found, "aws:s3/bucket:Bucket"):
+    for role in of(state, "aws:iam/role:Role"):
+        yield from _policies(role, state, iam)
+    for group in of(state, "aws:ec2/securityGroup:SecurityGroup"):
+        yield from _rules(group, state, ec2)
+    for bucket in of(state, "aws:s3/bucket:Bucket"):
         name = bucket.values.get("bucket")
-        policies = {each.values.get("bucket") for each in of(found, "aws:s3/bucketPolicy:BucketPolicy")}
+        policies = {each.values.get("bucket") for each in of(state, "aws:s3/bucketPolicy:BucketPolicy")}
         if name not in policies and _has_policy(s3, name):
             yield Addition(bucket.name, "a bucket policy")
 
 
-def _policies(role: Known, found: list[Known], iam: Any) -> Iterator[Addition]:
+def _policies(role: Resource, state: list[Resource], iam: Any) -> Iterator[Addition]:
     name = role.values["name"]
-    own = {each.values.get("name") for each in _on(found, "aws:iam/rolePolicy:RolePolicy", name)}
-    own |= {each.get("name") for each in role.values.get("inlinePolicies") or [] if isinstance(each, dict)}
+    own = {each.values.get("name") for each in _on(state, "aws:iam/rolePolicy:RolePolicy", name)}
+    own |= {each.get("name") for each in role.inputs.get("inlinePolicies") or [] if isinstance(each, dict)}
     attached = {
-        each.values.get("policyArn") for each in _on(found, "aws:iam/rolePolicyAttachment:RolePolicyAttachment", name)
+        each.values.get("policyArn") for each in _on(state, "aws:iam/rolePolicyAttachment:RolePolicyAttachment", name)
     }
     try:
         for page in iam.get_paginator("list_role_policies").paginate(RoleName=name):
@@ -57,19 +66,19 @@ def _policies(role: Known, found: list[Known], iam: Any) -> Iterator[Addition]:
         return  # The refresh tells that it is gone.
 
 
-def _on(found: list[Known], kind: str, role: str) -> Iterator[Known]:
-    return (each for each in of(found, kind) if each.values.get("role") == role)
+def _on(state: list[Resource], kind: str, role: str) -> Iterator[Resource]:
+    return (each for each in of(state, kind) if each.values.get("role") == role)
 
 
-def _rules(group: Known, found: list[Known], ec2: Any) -> Iterator[Addition]:
+def _rules(group: Resource, state: list[Resource], ec2: Any) -> Iterator[Addition]:
     own = {
-        each.values.get("securityGroupRuleId") or each.values.get("id") for each in found if "ecurityGroup" in each.type
+        each.values.get("securityGroupRuleId") or each.values.get("id") for each in state if "ecurityGroup" in each.type
     }
     filters = [{"Name": "group-id", "Values": [str(group.values["arn"]).rpartition("/")[2]]}]
     for page in ec2.get_paginator("describe_security_group_rules").paginate(Filters=filters):
         for rule in page["SecurityGroupRules"]:
             way = "egress" if rule["IsEgress"] else "ingress"
-            if rule["SecurityGroupRuleId"] in own or group.values.get(way):
+            if rule["SecurityGroupRuleId"] in own or group.inputs.get(way):
                 continue  # Rules within a group are its properties, which the refresh compares.
             yield Addition(group.name, f"the {way} rule {rule['SecurityGroupRuleId']}: {_ports(rule)}")
 

@@ -35,8 +35,8 @@ def quotas(stack: str) -> None:
     if not project or not region:
         raise click.UsageError(f"{path.name} must set gcp:project and gcp:region.")
     short = shortfalls(needed(config), _region(project, region))
-    for each in short:
-        click.echo(str(each))
+    for quota in short:
+        click.echo(str(quota))
     if short:
         click.echo(f"Ask for more in {region}: {_REQUEST}?project={project}, or lower max_cpus.")
         sys.exit(1)

@@ -38,12 +38,12 @@ def insights(stack: str, state: str) -> None:
 
 
 def _switch(batch: Any, config: StackConfig, value: str) -> None:
-    found = list(_environments(batch, config))
-    if not found:
+    environments = list(_environments(batch, config))
+    if not environments:
         raise click.ClickException(f"{config.team}-{config.environment} has no compute environment here; is it up?")
-    for each in found:
-        name = each["computeEnvironmentName"]
-        if (each.get("ecsSettings") or {}).get("containerInsights", VALUES["off"]) == value:
+    for environment in environments:
+        name = environment["computeEnvironmentName"]
+        if (environment.get("ecsSettings") or {}).get("containerInsights", VALUES["off"]) == value:
             click.echo(f"{name}: {value} already")
             continue
         batch.update_compute_environment(computeEnvironment=name, ecsSettings={"containerInsights": value})
@@ -54,6 +54,6 @@ def _environments(batch: Any, config: StackConfig) -> Iterator[dict[str, Any]]:
     """The stack's environments, which have its tags."""
     wanted = team_tags(config.team, config.environment).items()
     pages = batch.get_paginator("describe_compute_environments").paginate()
-    for each in (each for page in pages for each in page["computeEnvironments"]):
-        if wanted <= (each.get("tags") or {}).items():
-            yield each
+    for environment in (environment for page in pages for environment in page["computeEnvironments"]):
+        if wanted <= (environment.get("tags") or {}).items():
+            yield environment

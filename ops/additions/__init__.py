@@ -1,4 +1,4 @@
-"""What somebody added to a stack's resources by hand, which neither a refresh nor `up` sees.
+"""Finds additions to a stack's resources by hand, which neither a refresh nor `up` sees.
 
 The engine compares the properties that a program sets. A policy on a role, a rule of a security group or a binding that
 another hand made is a resource of its own, in no state. These are asked of the cloud and compared with the state.
@@ -7,7 +7,7 @@ another hand made is a resource of its own, in no state. These are asked of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -22,27 +22,30 @@ class Addition:
 
 
 @dataclass(frozen=True)
-class Known:
+class Resource:
     """A resource of the state."""
 
     type: str
     name: str
     values: Mapping[str, Any]
     """Its inputs, and over them what the cloud answered."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What the program gave. The cloud answers more: every policy of a role and every rule of a group."""
 
 
-def exported(deployment: Mapping[str, Any]) -> list[Known]:
+def exported(deployment: Mapping[str, Any]) -> list[Resource]:
     """The resources of an exported stack, as `pulumi stack export` prints it."""
     return [
-        Known(
+        Resource(
             each["type"],
             each["urn"].rpartition("::")[2],
             {"id": each.get("id"), **(each.get("inputs") or {}), **(each.get("outputs") or {})},
+            each.get("inputs") or {},
         )
         for each in (deployment.get("deployment") or {}).get("resources") or ()
     ]
 
 
-def of(found: list[Known], kind: str) -> Iterator[Known]:
+def of(state: list[Resource], kind: str) -> Iterator[Resource]:
     """The resources of a type."""
-    return (each for each in found if each.type == kind)
+    return (each for each in state if each.type == kind)
