@@ -53,7 +53,7 @@ def parameters() -> str:
 def text(page: str) -> str:
     """The page with regenerated tables."""
     made = {"rules": rules, "parameters": parameters}
-    return _BLOCK.sub(lambda found: f"{found[1]}{made[found[2]]()}{found[3]}", page)
+    return _BLOCK.sub(lambda match: f"{match[1]}{made[match[2]]()}{match[3]}", page)
 
 
 def _config(environment: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What holds data is protected: buckets, file systems, image repositories, keys.
+"""Resources that hold data are protected: buckets, file systems, image repositories, keys.
 
 Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
 """

@@ -3,9 +3,11 @@
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html (minvCpus)
 """
 
+from tidemill.planned_fleet import whole
+
 from .common.kinds import COMPUTE_ENVIRONMENT
 from .common.rule import MEDIUM, Resource, Violations, resource_rule
-from .common.values import look, whole
+from .common.values import look
 
 
 @resource_rule("Compute environments cost nothing between jobs.", MEDIUM, COMPUTE_ENVIRONMENT)

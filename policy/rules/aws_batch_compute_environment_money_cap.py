@@ -1,7 +1,7 @@
 """The stack's compute environments together stay below an amount of money per hour."""
 
-from .common.batch import fleets
 from .common.caps import USD, over_usd
+from .common.fleets import environments
 from .common.kinds import COMPUTE_ENVIRONMENT
 from .common.rule import HIGH, Stack, StackViolations, parameter, stack_rule
 from .common.settings import settings
@@ -15,4 +15,4 @@ from .common.settings import settings
 )
 def violations(args: Stack) -> StackViolations:
     limits = (parameter(args, name) for name in USD)
-    yield from over_usd("aws", settings().region("aws"), fleets(args.resources), *limits)
+    yield from over_usd("aws", settings().region("aws"), environments(args.resources), *limits)

@@ -3,9 +3,11 @@
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdatePolicy.html
 """
 
+from tidemill.planned_fleet import whole
+
 from .common.kinds import COMPUTE_ENVIRONMENT
 from .common.rule import MEDIUM, Resource, Violations, parameter, resource_rule
-from .common.values import UNKNOWN, flag, look, whole
+from .common.values import UNKNOWN, flag, look
 
 PARAMETERS = {
     "minutes": {

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 from pulumi_policy import PolicyResource
 
+from tidemill.planned_fleet import whole
+
 from .common.kinds import COMPUTE_ENVIRONMENT, JOB_QUEUE
 from .common.rule import MEDIUM, Stack, StackViolations, stack_rule
-from .common.values import items, look, whole
+from .common.values import items, look
 
 _SPOT = ("SPOT", "FARGATE_SPOT")
 

@@ -53,7 +53,7 @@ def violations(args: Stack) -> StackViolations:
 
 
 def _attached(resources: Sequence[PolicyResource], role: PolicyResource) -> Iterator[tuple[PolicyResource, str]]:
-    """What attaches managed policies to a role, each with its property that names them."""
+    """Resources that attach managed policies to a role, each with its property that names them."""
     yield role, "managedPolicyArns"
     for kind, owner, key in ATTACHMENTS:
         yield from ((found, key) for found in companions(resources, kind, owner, role, ("name", "id")))

@@ -3,8 +3,10 @@
 Source: https://docs.aws.amazon.com/kms/latest/developerguide/rotate-keys.html
 """
 
+from tidemill.planned_fleet import whole
+
 from .common.rule import MEDIUM, Resource, Violations, resource_rule
-from .common.values import UNKNOWN, flag, look, whole
+from .common.values import UNKNOWN, flag, look
 
 _YEAR_DAYS = 366
 

@@ -1,4 +1,4 @@
-"""What holds data is protected: buckets, file systems, topics and subscriptions, images, log buckets, keys.
+"""Resources that hold data are protected: buckets, file systems, topics and subscriptions, images, log buckets, keys.
 
 An image repository that deletes whatever is old, tagged or not, is a cache and holds nothing to keep. So is one that
 only passes on the images of others.

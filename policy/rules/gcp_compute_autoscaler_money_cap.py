@@ -1,7 +1,7 @@
 """The stack's instance groups together stay below an amount of money per hour."""
 
 from .common.caps import USD, over_usd
-from .common.fleets import fleets
+from .common.fleets import groups
 from .common.kinds import AUTOSCALERS, GROUPS
 from .common.rule import HIGH, Stack, StackViolations, parameter, stack_rule
 from .common.settings import settings
@@ -16,4 +16,4 @@ from .common.settings import settings
 )
 def violations(args: Stack) -> StackViolations:
     limits = (parameter(args, name) for name in USD)
-    yield from over_usd("gcp", settings().region("gcp"), fleets(args.resources), *limits)
+    yield from over_usd("gcp", settings().region("gcp"), groups(args.resources), *limits)

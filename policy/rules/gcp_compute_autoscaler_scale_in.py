@@ -27,7 +27,7 @@ def violations(args: Resource) -> Violations:
 
 
 def _is_meant(name: str) -> bool:
-    """Whether the autoscaler belongs to such a queue of the stack; its name begins with the queue's."""
+    """True if the autoscaler belongs to such a queue of the stack; its name begins with the queue's."""
     queues = settings().data("tidemill:queues")
     prefix = f"{settings().text('tidemill:team')}-{settings().text('tidemill:environment')}"
     said = queues.items() if isinstance(queues, Mapping) else ()

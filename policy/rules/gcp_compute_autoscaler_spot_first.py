@@ -1,9 +1,11 @@
 """Only autoscalers of Spot machines are on; an On-Demand group waits until Spot has run dry."""
 
-from .common.fleets import group_of, is_spot, template_of
+from tidemill.planned_fleet import market_of
+
+from .common.fleets import group_of, template_of
 from .common.kinds import AUTOSCALERS
 from .common.rule import MEDIUM, Stack, StackViolations, stack_rule
-from .common.values import UNKNOWN, look
+from .common.values import UNKNOWN, look, plain
 
 
 @stack_rule("Jobs start Spot machines first.", MEDIUM, *AUTOSCALERS)
@@ -12,7 +14,7 @@ def violations(args: Stack) -> StackViolations:
         mode = look(autoscaler.props, "autoscalingPolicy", "mode")
         group = group_of(args.resources, autoscaler)
         template = template_of(args.resources, group) if group else None
-        if mode is not UNKNOWN and mode != "OFF" and template and is_spot(template) is False:
+        if mode is not UNKNOWN and mode != "OFF" and template and market_of(plain(template.props)) == "on_demand":
             yield (
                 (
                     f"it starts On-Demand machines of {template.name} as soon as there is work. Set the template's "

@@ -3,10 +3,9 @@
 Source: https://cloud.google.com/compute/docs/autoscaler (minNumReplicas)
 """
 
-from .common.fleets import sizes
+from .common.fleets import planned
 from .common.kinds import AUTOSCALERS, GROUPS
 from .common.rule import MEDIUM, Stack, StackViolations, parameter, stack_rule
-from .common.values import whole
 
 _WARM = {
     "maxMachines": {
@@ -20,7 +19,7 @@ _WARM = {
 
 @stack_rule("Machines that stay without work are capped.", MEDIUM, *AUTOSCALERS, *GROUPS, parameters=_WARM)
 def violations(args: Stack) -> StackViolations:
-    warm = {sizing.urn: whole(fewest) or 0 for sizing, _, fewest, _ in sizes(args.resources)}
+    warm = {fleet.urn: fleet.staying for fleet in planned(args.resources)}
     total, most = sum(warm.values()), parameter(args, "maxMachines")
     if total > most:
         urn = max(warm, key=lambda key: warm[key])

@@ -10,7 +10,7 @@ from .common.values import UNKNOWN, look
 
 _CLAIM = r"(assertion|attribute)\.(repository|repository_id|project_path|project_id|workflow_ref|job_workflow_ref)\b"
 _SUBJECT = r"(assertion\.sub|google\.subject)\b"
-_BINDS = re.compile(
+_DEMAND = re.compile(
     rf"({_CLAIM}|{_SUBJECT})\s*(==|in\s*\[)|==\s*({_CLAIM}|{_SUBJECT})"
     rf"|{_SUBJECT}\.startsWith\(\s*['\"](repo|project_path):[^:/'\"]+/[^:'\"]+:"
 )
@@ -28,19 +28,33 @@ def violations(args: Resource) -> Violations:
     condition = look(args.props, "attributeCondition")
     if condition is UNKNOWN:
         return
-    if not all(map(_BINDS.search, _alternatives(condition or ""))):
+    if not _binds(condition or ""):
         yield (
             f"attributeCondition is {condition or 'not set'}: tokens of any repository are admitted. "
             'Set it to assertion.repository == "owner/name", with the environment where it matters.'
         )
 
 
-def _alternatives(condition: str) -> list[str]:
-    """The parts of a condition between the `||` that are in no brackets: each of them alone admits a token."""
+def _binds(condition: str) -> bool:
+    """True if a condition demands one: each side of `||`, or one side of `&&`."""
+    if len(_parts(condition, "?")) > 1:
+        return False  # A choice may admit others either way.
+    for operator, together in (("||", all), ("&&", any)):
+        parts = _parts(condition, operator)
+        if len(parts) > 1:
+            return together(map(_binds, parts))
+    inner = condition.strip()
+    if inner.startswith("(") and inner.endswith(")"):
+        return _binds(inner[1:-1])
+    return not inner.startswith("!") and bool(_DEMAND.search(inner))
+
+
+def _parts(condition: str, operator: str) -> list[str]:
+    """The parts of a condition between an operator that is in no brackets and in no text."""
     parts, depth = [""], 0
-    for piece in re.split(r"(\|\||[()\[\]])", condition):
+    for piece in re.split(r"""("[^"]*"|'[^']*'|\|\||&&|[?()\[\]])""", condition):
         depth += (piece in ("(", "[")) - (piece in (")", "]"))
-        if piece == "||" and not depth:
+        if piece == operator and not depth:
             parts.append("")
         else:
             parts[-1] += piece

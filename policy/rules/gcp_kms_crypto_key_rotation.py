@@ -17,6 +17,6 @@ def violations(args: Resource) -> Violations:
     # Asymmetric keys cannot.
     if period is UNKNOWN or purpose not in (None, "ENCRYPT_DECRYPT"):
         return
-    found = re.fullmatch(r"(\d+)(\.\d+)?s", period or "")
-    if not found or int(found[1]) > _YEAR_SECONDS:
+    match = re.fullmatch(r"(\d+)(\.\d+)?s", period or "")
+    if not match or int(match[1]) > _YEAR_SECONDS:
         yield f"rotationPeriod is {period or 'not set'}: set it to a year or less, such as 7776000s (90 days)."

@@ -26,8 +26,8 @@ def violations(args: Resource) -> Violations:
     kept, days = look(args.props, "messageRetentionDuration"), parameter(args, "days")
     if kept is UNKNOWN:
         return
-    found = re.fullmatch(r"(\d+)(\.\d+)?s", kept or "604800s")
-    if not found or int(found[1]) < days * _DAY_SECONDS:
+    match = re.fullmatch(r"(\d+)(\.\d+)?s", kept or "604800s")
+    if not match or int(match[1]) < days * _DAY_SECONDS:
         yield (
             f"messageRetentionDuration is {kept or 'not set (7 days)'}: work that waits longer is lost. "
             f"Set it to {days * _DAY_SECONDS}s ({days} days)."

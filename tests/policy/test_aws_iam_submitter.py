@@ -100,8 +100,7 @@ def test_a_role_that_only_submits_passes(stack):
 
 
 @pytest.mark.parametrize(
-    ("inline", "managed"),
-    [([SUBMIT, PASS], []), ([SUBMIT], [PASS]), ([], [SUBMIT, PASS]), ([PASS], [SUBMIT])],
+    ("inline", "managed"), [([SUBMIT, PASS], []), ([SUBMIT], [PASS]), ([], [SUBMIT, PASS]), ([PASS], [SUBMIT])]
 )
 def test_a_role_that_gets_both_from_several_policies_fails(stack, inline, managed):
     role = role_with(stack, *map(document, inline), managed=map(document, managed))

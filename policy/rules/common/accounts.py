@@ -7,7 +7,7 @@ _DEFAULT = re.compile(r"(\d+-compute@developer|.*@appspot)\.gserviceaccount\.com
 
 
 def is_default(address: Any) -> bool:
-    """Whether an address belongs to a default service account; an unset address means one.
+    """True if an address belongs to a default service account; an unset address means one.
 
     Source: https://cloud.google.com/iam/docs/service-account-types#default
     """

@@ -20,7 +20,7 @@ FORBID = {
 
 
 def is_outside(block: Any) -> bool:
-    """Whether an address range reaches beyond private networks. Anything else, such as a name, does not."""
+    """True if an address range reaches beyond private networks. Anything else, such as a name, does not."""
     try:
         network = ipaddress.ip_network(str(block), strict=False)
     except ValueError:

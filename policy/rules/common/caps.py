@@ -1,16 +1,13 @@
 """Caps on what a stack may start: vCPUs, and USD per hour by the dated price table of the package."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from tidemill import planned_fleet, prices
+from tidemill.capacity import UsdRange
+from tidemill.planned_fleet import PlannedFleet
 
 from .settings import settings
-
-if TYPE_CHECKING:
-    from tidemill.capacity import UsdRange
-    from tidemill.prices import PriceOrigin
 
 CPUS = {
     "maxCpus": {
@@ -36,61 +33,16 @@ USD = {
     },
 }
 """The parameter of the rules on money."""
-# Families whose sizes mean something else are left out: they are unknown, not wrong.
-_EC2_SIZE = re.compile(
-    r"(?!hpc|u-|mac|c1\.|c4\.|d2\.|m2\.)[a-z0-9-]+\.(?:(?P<small>medium)|(?P<large>large)|(?P<times>\d*)xlarge)"
-)
-_GCE_SIZE = re.compile(r"[a-z0-9]+-(?:standard|highcpu|highmem|megamem|ultramem|hypermem|custom)-(?P<cpus>\d+)\b.*")
-
-
 _CONFIGS = Path(__file__).parents[2] / "environments"
 _NAMED = 5
 """Types that a message names; a stack may have dozens."""
 
 
-@dataclass(frozen=True)
-class Fleet:
-    """What one compute environment or instance group may start at most."""
-
-    urn: str
-    cpus: int
-    types: tuple[str, ...]
-    spot: bool
-    machines: int | None = None
-    """How many, whatever their type; None where `cpus` limits them."""
-    gpus: int = 0
-    """GPUs that are attached to each machine, where they are not part of its type."""
-    percent: int | None = None
-    """The most to pay on Spot, in percent of the On-Demand price."""
-
-
-def ec2_cpus(machine: str) -> int | None:
-    """vCPUs of an EC2 type by its size; None where the size does not say.
-
-    Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
-    """
-    found = _EC2_SIZE.fullmatch(machine)
-    if not found:
-        return None
-    if found["small"] or found["large"]:
-        return 2 if found["large"] or machine.startswith("t") else 1
-    return 4 * int(found["times"] or 1)
-
-
-def gce_cpus(machine: str) -> int | None:
-    """vCPUs of a Compute Engine type by its name; None where the name does not say.
-
-    Source: https://cloud.google.com/compute/docs/machine-resource#machine_type_comparison
-    """
-    found = _GCE_SIZE.fullmatch(machine.rpartition("/")[2])
-    return int(found["cpus"]) if found else None
-
-
-def over_cpus(fleets: list[Fleet], most: int) -> Iterator[tuple[str, str]]:
+def over_cpus(fleets: Sequence[PlannedFleet], most: int) -> Iterator[tuple[str, str]]:
     """Yield that the fleets of a stack may start too many vCPUs together, at the largest of them."""
-    total = sum(fleet.cpus for fleet in fleets)
+    total = sum(fleet.cpus or 0 for fleet in fleets)
     if total > most:
-        largest = max(fleets, key=lambda fleet: fleet.cpus)
+        largest = max(fleets, key=lambda fleet: fleet.cpus or 0)
         yield (
             (
                 f"the stack's fleets may reach {total} vCPUs together, this one {largest.cpus}; maxCpus is {most}. "
@@ -100,34 +52,23 @@ def over_cpus(fleets: list[Fleet], most: int) -> Iterator[tuple[str, str]]:
         )
 
 
-def hourly(cloud: str, region: str | None, fleet: Fleet, *, at_most: bool = False) -> "UsdRange":
-    """What the machines of a fleet cost per hour when all of them run.
+def hourly(cloud: str, region: str | None, fleet: PlannedFleet, *, at_most: bool = False) -> UsdRange:
+    """Cost of a fleet per hour when all of its machines run.
 
     Args:
         at_most: Count a type without a known price in the region at the dearest price known elsewhere.
     """
-    # Only a pack that meets a fleet needs the table.
-    from tidemill import prices  # noqa: PLC0415
-    from tidemill.capacity import fleet_usd, most_machines  # noqa: PLC0415
-
-    size_of = ec2_cpus if cloud == "aws" else gce_cpus
-    sizes = {kind: size_of(kind) for kind in fleet.types}
-    counts = {kind: most_machines(cloud, fleet.cpus, size) if size else 0 for kind, size in sizes.items()}
-    if fleet.machines is not None:
-        counts = dict.fromkeys(counts, fleet.machines)
 
     def price(kind: str) -> prices.MachinePrice | None:
-        if fleet.machines is None and not sizes[kind]:
-            return None
         if at_most:
-            return prices.at_most(cloud, region, kind, size_of, gpus=fleet.gpus)
+            return prices.at_most(cloud, region, kind, gpus=fleet.gpus)
         return prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None
 
-    return fleet_usd(counts, "spot" if fleet.spot else "on_demand", price, fleet.percent)
+    return planned_fleet.hourly(cloud, fleet, price)
 
 
 def over_usd(
-    cloud: str, region: str | None, fleets: Iterable[Fleet], most: float, unknown: float
+    cloud: str, region: str | None, fleets: Iterable[PlannedFleet], most: float, unknown: float
 ) -> Iterator[tuple[str, str]]:
     """Yield that the fleets of a stack together may cost too much per hour, at the most expensive of them.
 
@@ -143,7 +84,7 @@ def over_usd(
         yield _no_cap(cloud, missing), next(urn for urn, each in usd.items() if each.unknown)
         return
     highest = {
-        fleet.urn: max(usd[fleet.urn].high or 0.0, fleet.cpus * unknown if usd[fleet.urn].unknown else 0.0)
+        fleet.urn: max(usd[fleet.urn].high or 0.0, (fleet.cpus or 0) * unknown if usd[fleet.urn].unknown else 0.0)
         for fleet in fleets
     }
     total = sum(highest.values())
@@ -176,16 +117,13 @@ def _config() -> str:
     return f"policy/environments/{own.name if own.is_file() else 'default.json'}"
 
 
-def _origin(cloud: str, region: str | None, fleets: Iterable[Fleet]) -> "PriceOrigin | None":
+def _origin(cloud: str, region: str | None, fleets: Iterable[PlannedFleet]) -> prices.PriceOrigin | None:
     """When and from where the prices of the fleets' machines are."""
-    from tidemill import prices  # noqa: PLC0415
-
-    size_of = ec2_cpus if cloud == "aws" else gce_cpus
-    found = (prices.at_most(cloud, region, kind, size_of, gpus=fleet.gpus) for fleet in fleets for kind in fleet.types)
+    found = (prices.at_most(cloud, region, kind, gpus=fleet.gpus) for fleet in fleets for kind in fleet.types)
     return prices.origin(found)
 
 
-def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterator[tuple[str, str]]:
+def unpriced(cloud: str, region: str | None, fleets: Sequence[PlannedFleet]) -> Iterator[tuple[str, str]]:
     """Yield which types of a stack's fleets have no known price in their region, once."""
     unknown = sorted({kind for fleet in fleets for kind in hourly(cloud, region, fleet).unknown})
     if unknown:

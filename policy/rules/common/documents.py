@@ -61,14 +61,14 @@ def conditions(statement: Any) -> list[tuple[str, str, list[Any]]]:
 
 
 def is_everybody(principal: Any) -> bool:
-    """Whether a principal names everybody, perhaps by a wildcard in a name."""
+    """True if a principal names everybody, perhaps by a wildcard in a name."""
     if not isinstance(principal, Mapping):
         return principal == "*"
     return any("*" in name for kind in principal for name in items(look(principal, kind)) if isinstance(name, str))
 
 
 def admits_everybody(statement: Any) -> bool:
-    """Whether a statement allows something to everybody: `aws:SecureTransport` and the like limit only how, not who."""
+    """True if a statement allows something to everybody: `aws:SecureTransport` and the like limit only how, not who."""
     if look(statement, "Effect") != "Allow" or look(statement, "Condition") is UNKNOWN:
         return False
     everybody = is_everybody(look(statement, "Principal")) or look(statement, "NotPrincipal") is not None
@@ -83,7 +83,7 @@ def _is_open(value: Any) -> bool:
 
 
 def denies_plain(statement: Any, *actions: str) -> bool:
-    """Whether a statement denies everybody all of a service's actions without TLS.
+    """True if a statement denies everybody all of a service's actions without TLS.
 
     Args:
         actions: Those that are enough together, in lower case, unless the statement denies `*` or the whole service.
@@ -116,7 +116,7 @@ def _is_everywhere(statement: Any) -> bool:
 
 
 def allows(documents: list[Any], action: str) -> bool:
-    """Whether documents that act together allow an action on any resource.
+    """True if documents that act together allow an action on any resource.
 
     Only a Deny of everything without a condition revokes an Allow: a narrower one leaves something allowed.
     """

@@ -1,13 +1,15 @@
-"""Compute Engine instance groups as fleets: autoscaler, if there is one, group and template together."""
+"""The fleets of a stack: its compute environments, and its instance groups with their autoscalers and templates."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pulumi_policy import PolicyResource
 
-from .caps import Fleet, gce_cpus
-from .kinds import AUTOSCALERS, GROUPS, TEMPLATES
-from .values import flag, items, look, whole
+from tidemill.planned_fleet import PlannedFleet, of_environment, of_group
+
+from .kinds import AUTOSCALERS, COMPUTE_ENVIRONMENT, GROUPS, TEMPLATES
+from .values import look, plain
 
 
 def named_by(
@@ -35,49 +37,38 @@ def template_of(resources: Sequence[PolicyResource], group: PolicyResource) -> P
     return named_by(resources, group, "versions", named, TEMPLATES)
 
 
-def is_spot(template: PolicyResource) -> bool | None:
-    """Whether a template's machines are Spot; None if unknown."""
-    model, preemptible = (flag(look(template.props, "scheduling", key)) for key in ("provisioningModel", "preemptible"))
-    if isinstance(model, str):
-        return model == "SPOT"
-    return preemptible is True if model is None and preemptible in (None, True, False) else None
-
-
-def types_of(group: PolicyResource, template: PolicyResource | None) -> tuple[str, ...]:
-    """The machine types that a group may start."""
-    selections = items(look(group.props, "instanceFlexibilityPolicy", "instanceSelections"))
-    named = [kind for one in selections for kind in items(look(one, "machineTypes"))]
-    named = named or [look(template.props, "machineType") if template else None]
-    return tuple(kind for kind in named if isinstance(kind, str))
-
-
-def sizes(resources: Sequence[PolicyResource]) -> Iterator[tuple[PolicyResource, PolicyResource | None, Any, Any]]:
-    """What sizes a group, the group, and its fewest and most machines: an autoscaler, or the group itself."""
+def planned(resources: Sequence[PolicyResource]) -> Iterator[PlannedFleet]:
+    """Every group of a stack that an autoscaler sizes or that sizes itself; the URN is that of what sizes it."""
     scaled: list[PolicyResource | None] = []
     for autoscaler in (r for r in resources if r.resource_type in AUTOSCALERS):
-        scaled.append(group_of(resources, autoscaler))
-        policy = look(autoscaler.props, "autoscalingPolicy")
-        yield autoscaler, scaled[-1], look(policy, "minReplicas"), look(policy, "maxReplicas")
+        group = group_of(resources, autoscaler)
+        scaled.append(group)
+        yield _fleet(resources, autoscaler.urn, group, plain(autoscaler.props))
     for group in (r for r in resources if r.resource_type in GROUPS and r not in scaled):
-        size = look(group.props, "targetSize")
-        yield group, group, size, size
+        yield _fleet(resources, group.urn, group, None)
 
 
-def fleets(resources: Sequence[PolicyResource]) -> Iterator[Fleet]:
-    """Every group of a stack whose size is known; the URN is that of what sizes it."""
-    for sizing, group, _, largest in sizes(resources):
-        most = whole(largest)
-        if group is None or most is None:
-            continue
-        template = template_of(resources, group)
-        types = types_of(group, template)
-        cpus = [size for size in map(gce_cpus, types) if size]
-        if cpus:
-            spot = bool(template and is_spot(template))
-            yield Fleet(sizing.urn, most * max(cpus), types, spot, most, _attached(template))
+def groups(resources: Sequence[PolicyResource]) -> list[PlannedFleet]:
+    """The groups of a stack whose size is known."""
+    return [fleet for fleet in planned(resources) if fleet.cpus is not None]
 
 
-def _attached(template: PolicyResource | None) -> int:
-    """GPUs that a template attaches to each machine."""
-    counts = [whole(look(one, "count")) for one in items(look(template.props, "guestAccelerators"))] if template else []
-    return sum(count or 0 for count in counts)
+def environments(resources: Sequence[PolicyResource]) -> list[PlannedFleet]:
+    """The compute environments of a stack that AWS Batch manages and whose size is known."""
+    found = []
+    for resource in (r for r in resources if r.resource_type == COMPUTE_ENVIRONMENT):
+        fleet = of_environment(resource.urn, plain(resource.props))
+        if fleet.cpus is not None and fleet.market:
+            # A machine of Fargate has no type, and so no price in the table.
+            fargate = str(look(resource.props, "computeResources", "type")).startswith("FARGATE")
+            found.append(replace(fleet, types=("FARGATE",)) if fargate else fleet)
+    return found
+
+
+def _fleet(
+    resources: Sequence[PolicyResource], urn: str, group: PolicyResource | None, autoscaler: Any
+) -> PlannedFleet:
+    template = template_of(resources, group) if group else None
+    props = plain(template.props) if template else None
+    fleet = of_group(urn, plain(group.props) if group else {}, props, autoscaler)
+    return replace(fleet, market=fleet.market or "on_demand")

@@ -41,7 +41,7 @@ def grants(resources: Sequence[PolicyResource]) -> list[Grant]:
 
 
 def is_granted_to(grant: Grant, account: PolicyResource | None, address: Any) -> bool:
-    """Whether a grant is to a service account, by its address or, while that is unknown, by the output's source."""
+    """True if a grant is to a service account, by its address or, while that is unknown, by the output's source."""
     if isinstance(address, str) and f"serviceAccount:{address}" in grant.members:
         return True
     sources = [source for key in ("member", "members") for source in _sources(grant, key)]

@@ -5,8 +5,10 @@ from typing import Any
 
 from pulumi_policy import ResourceValidationArgs
 
+from tidemill.planned_fleet import whole
+
 from .rule import parameter
-from .values import UNKNOWN, look, whole
+from .values import UNKNOWN, look
 
 
 def parameters(longest: int) -> dict[str, dict[str, Any]]:

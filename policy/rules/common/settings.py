@@ -1,6 +1,6 @@
 """The config of the checked stack, as the engine passes it.
 
-``front`` reads it from the message of which pulumi-policy keeps only the stack's tags.
+``front`` reads it from the message; pulumi-policy keeps only the stack's tags of it.
 Source: https://github.com/pulumi/pulumi/blob/master/proto/pulumi/analyzer.proto (AnalyzerStackConfigureRequest)
 """
 

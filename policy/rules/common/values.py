@@ -59,8 +59,8 @@ def flag(value: Any) -> Any:
     return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
 
 
-def whole(value: Any) -> int | None:
-    """A known number, or its text, as a whole one."""
-    if isinstance(value, str) and value.strip().isdigit():
-        return int(value)
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def plain(value: Any) -> Any:
+    """A property as plain maps and lists, ``UNKNOWN`` where only `up` will know."""
+    if isinstance(value, Mapping):
+        return {key: plain(look(value, key)) for key in value}
+    return value if isinstance(value, str) or not hasattr(value, "__len__") else [plain(one) for one in items(value)]

@@ -24,11 +24,11 @@ class Waiver:
     resource: str | None = None
 
     def covers(self, rule: str, urn: str) -> bool:
-        """Whether it covers a rule's violation by a resource."""
+        """True if it covers a rule's violation by a resource."""
         return rule == self.rule and self.resource in (None, urn.rpartition("::")[2])
 
     def in_force(self, today: datetime.date) -> bool:
-        """Whether its last day is today or later."""
+        """True if its last day is today or later."""
         return today <= self.until
 
     def __str__(self) -> str:
