@@ -21,6 +21,7 @@ from typing import Any, Self
 from localcloud import engine
 from localcloud.daemon import BOUND
 from localcloud.gcp import pubsub
+from localcloud.processes import alive, descendants
 
 ROOT = Path(__file__).parent.parent
 REGION, GCP_REGION = "us-west-2", "us-central1"
@@ -272,9 +273,10 @@ class Cloud(Localcloud):
     _unset = "AWS_PROFILE AWS_DEFAULT_PROFILE AWS_SESSION_TOKEN"
 
     def _settings(self) -> dict[str, str]:
+        url = self.url
         key = json.loads((self.state / "credentials.json").read_text())
         return {
-            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL": url,
             "AWS_ALLOW_HTTP": "true",
             "AWS_ACCESS_KEY_ID": key["access_key_id"],
             "AWS_SECRET_ACCESS_KEY": key["secret_access_key"],
@@ -334,31 +336,3 @@ def _free_port() -> Iterator[int]:
         if sys.platform != "linux":  # a port can be bound only once there
             reserved.close()
         yield port
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs. A process that has ended but is not yet reaped does not count."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except ProcessLookupError:
-        return False
-    except FileNotFoundError:
-        return sys.platform != "linux"
-
-
-def descendants(pid: int) -> list[int]:
-    """Return every process below this one (Linux only; elsewhere ending the daemon must suffice)."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rsplit(")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found, open_pids = [], [pid]
-    while open_pids:
-        below = parents.get(open_pids.pop(), [])
-        found += below
-        open_pids += below
-    return found

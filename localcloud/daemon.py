@@ -31,14 +31,12 @@ class Daemon(Protocol):
 
 
 def yes(text: str) -> bool:
-    """Parse an option that is true or false."""
     if text.lower() not in {"true", "false"}:
         raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
     return text.lower() == "true"
 
 
 def serve(start: Callable[[argparse.Namespace], Daemon], options: argparse.Namespace) -> None:
-    """Serve until SIGTERM or SIGINT."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

@@ -55,7 +55,6 @@ class AwsCall:
 
 @lru_cache(maxsize=64)
 def _model(signing_name: str) -> Any:
-    """Return the service model or None."""
     try:
         return service_model(MODELS.get(signing_name, signing_name))
     except (DataNotFoundError, UnknownServiceError):
@@ -224,9 +223,7 @@ WITHOUT_RESOURCE = {
     "iam": re.compile(r"List(Roles|Users|Policies|InstanceProfiles)$"),
 }
 # Actions that cover many operations: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbudgetservice.html
-COVERING = {
-    "budgets": ((re.compile(r"Describe"), "ViewBudget"), (re.compile(r"(?!.*Tag)"), "ModifyBudget")),
-}
+COVERING = {"budgets": ((re.compile(r"Describe"), "ViewBudget"), (re.compile(r"(?!.*Tag)"), "ModifyBudget"))}
 # Calls that hand a role to a service: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 PASSING = {"RegisterJobDefinition": "ecs-tasks", "CreateComputeEnvironment": "ec2", "UpdateComputeEnvironment": "ec2",
            "CreateDeliveryStream": "firehose", "PutSubscriptionFilter": "logs", "RunInstances": "ec2",

@@ -20,6 +20,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 
+from localcloud.aws.mended.method import method
 from localcloud.faults import Faults
 
 CONFIGURATIONS = 20
@@ -57,6 +58,7 @@ def _zones(response: EC2Response, region: str) -> list[Any]:
     return [zone for zone in response.ec2_backend.zones.get(region, []) if zone.zone_type == "availability-zone"]
 
 
+@method(EC2Response, "get_spot_placement_scores")
 def _scores(response: EC2Response) -> ActionResult:
     _throttle("GetSpotPlacementScores")
     types = sorted(response._get_param("InstanceTypes", []))
@@ -98,6 +100,7 @@ def _count(response: EC2Response, configuration: str) -> None:
     asked[configuration] = now
 
 
+@method(EC2Response, "describe_spot_price_history")
 def _history(response: EC2Response) -> ActionResult:
     _throttle("DescribeSpotPriceHistory")
     now = datetime.now(UTC)
@@ -143,9 +146,3 @@ def _changes(kind: str, cpus: int, zone: Any, start: datetime, end: datetime) ->
             "Timestamp": day + after,
         }
         day += timedelta(days=1)
-
-
-def fill() -> None:
-    """Add these operations to moto's own class."""
-    EC2Response.get_spot_placement_scores = _scores  # type: ignore[attr-defined]
-    EC2Response.describe_spot_price_history = _history  # type: ignore[method-assign]

@@ -15,6 +15,7 @@ from moto.efs.responses import EFSResponse
 
 from localcloud.aws.accounts import ACCOUNT
 from localcloud.aws.iam import Context
+from localcloud.aws.mended.method import method
 
 CLIENT = "elasticfilesystem:Client"
 _JSON = {"Content-Type": "application/json"}
@@ -27,31 +28,27 @@ def _found(response: EFSResponse) -> FileSystem:
     return response.efs_backend.file_systems_by_id[name]
 
 
+@method(EFSResponse, "update_file_system")
 def _update(response: EFSResponse) -> Any:
     system = _found(response)
     system.throughput_mode = response._get_param("ThroughputMode") or system.throughput_mode
     return json.dumps(system.info_json()), {"status": 202, **_JSON}
 
 
+@method(EFSResponse, "put_backup_policy")
 def _put_backup(response: EFSResponse) -> Any:
     wanted = response._get_param("BackupPolicy")
     _found(response)._backup = wanted["Status"] == "ENABLED"
     return json.dumps({"BackupPolicy": wanted}), _JSON
 
 
+@method(EFSResponse, "delete_file_system_policy")
 def _delete_policy(response: EFSResponse) -> Any:
     system = _found(response)
     if not system.file_system_policy:
         raise PolicyNotFound("None")
     system.file_system_policy = None
     return "", {"status": 200}
-
-
-def fill() -> None:
-    """Put it into moto."""
-    EFSResponse.update_file_system = _update  # type: ignore[attr-defined]
-    EFSResponse.put_backup_policy = _put_backup  # type: ignore[attr-defined]
-    EFSResponse.delete_file_system_policy = _delete_policy  # type: ignore[attr-defined]
 
 
 def tags(arn: str, region: str) -> dict[str, str]:

@@ -12,22 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from localcloud import daemon
-from localcloud.aws import (
-    accounts,
-    authorize,
-    budgets,
-    capacity,
-    ec2_actions,
-    efs,
-    firehose,
-    gaps,
-    insights,
-    log_indexes,
-    saved_queries,
-)
+from localcloud.aws import accounts, authorize, capacity, ec2_actions, efs
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.ecr import LAYERS, Ecr
 from localcloud.aws.gateway import Gateway
+from localcloud.aws.mended import budgets, firehose, gaps, insights, log_indexes, quotas, saved_queries  # noqa: F401
 from localcloud.aws.s3_faults import S3Faults
 from localcloud.aws.wsgi import serve_socket
 
@@ -76,14 +65,6 @@ class AwsDaemon:
     def __init__(self, options: argparse.Namespace) -> None:
         state: Path = options.state.resolve()
         state.mkdir(parents=True, exist_ok=True)
-        gaps.fill()
-        budgets.fill()
-        efs.fill()
-        insights.fill()
-        log_indexes.fill()
-        saved_queries.fill()
-        firehose.fill()
-        capacity.fill()
         gaps.remember()
         accounts.create_deployer(state / "credentials.json")
         services: dict[str, Any] = {}
@@ -121,7 +102,6 @@ class AwsDaemon:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT."""
     daemon.serve(AwsDaemon, parse(argv))
 
 

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.faults import Faults
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 TYPE = re.compile(r"[a-z]\w*-(?:[a-z]\w*-)*(?P<size>\d+)g?")
 UPTIMES = ("60s", "600s", "3600s")
@@ -37,14 +34,13 @@ def chance(*words: object) -> float:
     return int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:4], "big") / 2**32
 
 
-class CapacityAdvisor:
-    """The plug-in."""
-
+class CapacityAdvisor(Plugin):
     apis = ("compute",)
 
     def __init__(self, site: Site) -> None:
-        self._site, self._faults = site, Faults(("429",))
-        self.controls: dict[str, Callable[[dict[str, Any]], Any]] = {"advice/faults": self._faults.control}
+        super().__init__(site)
+        self._faults = Faults(("429",))
+        self.controls = {"advice/faults": self._faults.control}
 
     def handle(self, request: Request) -> Response | None:
         """Answer the methods of advice; calendar mode is left out."""

@@ -34,8 +34,6 @@ Document = dict[str, Any]
 
 @dataclass
 class Method:
-    """One method of an API."""
-
     document: Document
     spec: Document
     regex: re.Pattern[str]
@@ -79,7 +77,6 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The method's id."""
         return self.method.id
 
 
@@ -100,7 +97,6 @@ def methods(node: Document) -> Iterator[Document]:
 
 @functools.cache
 def method(api: str, method_id: str) -> Method:
-    """A method by its id."""
     return next(known for bucket in _routes(api).values() for known in bucket if known.id == method_id)
 
 

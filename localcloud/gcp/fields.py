@@ -7,13 +7,11 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.gcp.discovery import Call
+from localcloud.gcp.project import Project
 from localcloud.gcp.wire import RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 Value = dict[str, Any]
 SHORT = re.compile(r"compute/|storage/|bigquery/|logging/.*/(sinks|metrics|exclusions)/")
@@ -64,12 +62,12 @@ def linked(value: Any) -> Any:
     return f"https://www.googleapis.com/compute/v1/{match[1]}" if match else value
 
 
-def born(site: Site, principal: str, name: str, value: Value, schema: Value) -> Value:
+def born(project: Project, principal: str, name: str, value: Value, schema: Value) -> Value:
     """A new resource with the fields that Google adds, as far as its schema has them. The principal is its creator."""
     api, local = name.split("/", 1)
     last = local.rpartition("/")[2]
     number = str(int(hashlib.sha256(name.encode()).hexdigest()[:15], 16))
-    now = _now(site)
+    now = _now(project)
     added: Value = {"name": last if SHORT.match(name) else local, "createTime": now, "creationTimestamp": now,
                     "timeCreated": now, "kind": schema.get("kind", {}).get("default"), "id": number, "uid": number,
                     "uniqueId": number, "state": _state(schema)}  # fmt: skip
@@ -81,29 +79,29 @@ def born(site: Site, principal: str, name: str, value: Value, schema: Value) -> 
     special = next((rule for pattern, rule in SPECIAL.items() if re.search(pattern, name)), None)
     stored = {**value, **{key: item for key, item in added.items() if key in schema and item is not None}}
     if special:
-        stored |= special(site, last, stored)
+        stored |= special(project, last, stored)
     if re.search(DATASET, name):
         stored.setdefault("access", _access(principal))
-    return _stamped(site, stored, schema)
+    return _stamped(project, stored, schema)
 
 
-def changed(site: Site, call: Call, name: str, stored: Value, schema: Value) -> None:
+def changed(project: Project, call: Call, name: str, stored: Value, schema: Value) -> None:
     """Update the fields of a changed resource in place."""
     if name.startswith("compute/"):
         stored.update(linked(stored))
-    _stamped(site, stored, schema)
+    _stamped(project, stored, schema)
 
 
-def _stamped(site: Site, stored: Value, schema: Value) -> Value:
+def _stamped(project: Project, stored: Value, schema: Value) -> Value:
     content = json.dumps({k: v for k, v in stored.items() if k not in ("etag", "fingerprint")}, sort_keys=True)
     digest = base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()[:8]).decode()
     stored.update({key: digest for key in ("etag", "fingerprint") if key in schema})
-    stored.update({key: _now(site) for key in ("updateTime", "updated") if key in schema})
+    stored.update({key: _now(project) for key in ("updateTime", "updated") if key in schema})
     return stored
 
 
-def _now(site: Site) -> str:
-    return datetime.fromtimestamp(site.clock.now(), UTC).isoformat().replace("+00:00", "Z")
+def _now(project: Project) -> str:
+    return datetime.fromtimestamp(project.clock.now(), UTC).isoformat().replace("+00:00", "Z")
 
 
 def _state(schema: Value) -> str | None:
@@ -111,38 +109,38 @@ def _state(schema: Value) -> str | None:
     return next((state for state in ("ACTIVE", "READY", "ENABLED") if state in known), None)
 
 
-def _account(site: Site, last: str, value: Value) -> Value:
-    return {"email": last, "projectId": site.project, "oauth2ClientId": value["uniqueId"]}
+def _account(project: Project, last: str, value: Value) -> Value:
+    return {"email": last, "projectId": project.project, "oauth2ClientId": value["uniqueId"]}
 
 
-def _bucket(site: Site, last: str, value: Value) -> Value:
+def _bucket(project: Project, last: str, value: Value) -> Value:
     location = value.get("location", "US").upper()
     kind = "multi-region" if location in ("US", "EU", "ASIA") else "region"
-    return {"id": last, "projectNumber": site.number, "location": location, "locationType": kind,
+    return {"id": last, "projectNumber": project.number, "location": location, "locationType": kind,
             "metageneration": "1", "storageClass": value.get("storageClass", "STANDARD"),
             "selfLink": f"https://www.googleapis.com/storage/v1/b/{last}"}  # fmt: skip
 
 
-def _sink(site: Site, last: str, value: Value) -> Value:
-    return {"writerIdentity": f"serviceAccount:service-{site.number}@gcp-sa-logging.iam.gserviceaccount.com"}
+def _sink(project: Project, last: str, value: Value) -> Value:
+    return {"writerIdentity": f"serviceAccount:service-{project.number}@gcp-sa-logging.iam.gserviceaccount.com"}
 
 
-def _function(site: Site, last: str, value: Value) -> Value:
+def _function(project: Project, last: str, value: Value) -> Value:
     config = value.get("serviceConfig", {})
     location = value["name"].split("/")[3]
-    service = f"projects/{site.project}/locations/{location}/services/{last}"
-    uri = f"{site.url}/functions/{location}/{last}"
-    site.resources.put(f"run/{service}", {"name": service, "uri": uri})
+    service = f"projects/{project.project}/locations/{location}/services/{last}"
+    uri = f"{project.url}/functions/{location}/{last}"
+    project.resources.put(f"run/{service}", {"name": service, "uri": uri})
     return {"url": uri, "serviceConfig": {**config, "uri": uri, "service": service}}
 
 
-def _repository(site: Site, last: str, value: Value) -> Value:
+def _repository(project: Project, last: str, value: Value) -> Value:
     mode = value.get("mode", "STANDARD_REPOSITORY")
-    return {"mode": mode, "registryUri": f"{value['name'].split('/')[3]}-docker.pkg.dev/{site.project}/{last}"}
+    return {"mode": mode, "registryUri": f"{value['name'].split('/')[3]}-docker.pkg.dev/{project.project}/{last}"}
 
 
-def _dataset(site: Site, last: str, value: Value) -> Value:
-    return {"id": f"{site.project}:{last}", "datasetReference": {"datasetId": last, "projectId": site.project}}
+def _dataset(project: Project, last: str, value: Value) -> Value:
+    return {"id": f"{project.project}:{last}", "datasetReference": {"datasetId": last, "projectId": project.project}}
 
 
 def _access(principal: str) -> list[Value]:
@@ -155,7 +153,11 @@ def _access(principal: str) -> list[Value]:
     return [*found, {"role": "OWNER", "userByEmail": principal.partition(":")[2]}]
 
 
-def _role(site: Site, last: str, value: Value) -> Value:
+def _image(project: Project, last: str, value: Value) -> Value:
+    return {"status": "READY", "diskSizeGb": value.get("diskSizeGb", "10")}
+
+
+def _role(project: Project, last: str, value: Value) -> Value:
     return {"stage": value.get("stage", "ALPHA")}
 
 
@@ -167,5 +169,6 @@ SPECIAL = {
     r"^logging/.*/sinks/": _sink,
     r"^cloudfunctions/.*/functions/": _function,
     r"^artifactregistry/.*/repositories/[^/]+$": _repository,
+    r"^compute/.*/global/images/": _image,
     DATASET: _dataset,
 }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 
 def folder(state: Path, address: str, share: str) -> Path:
@@ -18,13 +16,13 @@ def folder(state: Path, address: str, share: str) -> Path:
     return found
 
 
-class Filestore:
+class Filestore(Plugin):
     """The plug-in: what the generic server cannot know about instances."""
 
     apis = ("file",)
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self._made = 0
 
     def handle(self, request: Request) -> Response | None:

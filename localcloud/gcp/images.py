@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from localcloud.gcp.compute.api import Compute
+from localcloud.gcp.site import Plugin
 from localcloud.gcp.wire import Request, Response, RestError
 from localcloud.machines.images import PullError
 
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
-
-class Images:
-    """The plug-in."""
-
+class Images(Plugin):
     apis = ("artifactregistry",)
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
 
     def handle(self, request: Request) -> Response | None:
         """Answer an image by its digest. The image that represents this machine's root exists under every name.
@@ -32,9 +23,8 @@ class Images:
             raise RestError(404, "Requested entity was not found.")
         _, project, _, location, _, name = repository.split("/")
         uri = f"{location}-docker.pkg.dev/{project}/{name}/{image}"
-        compute = next(plugin for plugin in self._site.plugins if isinstance(plugin, Compute))
         try:
-            manifests = compute.host.registry.platforms(uri)
+            manifests = self._site.plugin(Compute).registry.platforms(uri)
         except PullError as error:
             raise RestError(404, str(error)) from None
         return Response.of({"name": request.call.name, "uri": uri, "imageManifests": manifests})

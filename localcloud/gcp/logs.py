@@ -14,13 +14,11 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.gcp.filters import matches, parse
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 Entry = dict[str, Any]
 Key = tuple[float, str, str]
@@ -44,7 +42,6 @@ class LogBucket:
         self._entries: dict[Key, tuple[float, Entry]] = {}
 
     def put(self, key: Key, received: float, entry: Entry) -> None:
-        """Keep an entry, once."""
         if key not in self._entries:
             bisect.insort(self.keys, key)
         self._entries[key] = received, entry
@@ -82,13 +79,11 @@ class ReadQuota:
         self._tokens -= 1
 
 
-class Logs:
-    """The plug-in."""
-
+class Logs(Plugin):
     apis = ("logging",)
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self._buckets: dict[str, LogBucket] = {}
         self._counted: Counter[str] = Counter()
         self._numbers = itertools.count(1)

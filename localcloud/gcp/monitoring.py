@@ -13,13 +13,12 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from localcloud.gcp import filters
+from localcloud.gcp.pubsub.plugin import PubSubPlugin
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 Value = dict[str, Any]
 METRICS = {
@@ -45,7 +44,6 @@ class Samples:
         self._lock = threading.Lock()
 
     def add(self, at: float, metric: str, project: str, subscription: str, value: float) -> None:
-        """Keep one sample."""
         with self._lock:
             kept = self._series.setdefault((metric, project, subscription), deque())
             kept.append((at, int(value)))
@@ -78,7 +76,7 @@ class Samples:
         return (max(at for at, _ in points), float(sum(value for _, value in points))) if points else None
 
 
-class Monitoring:
+class Monitoring(Plugin):
     """The plug-in; it samples by itself."""
 
     apis = ("monitoring",)
@@ -88,7 +86,7 @@ class Monitoring:
     }
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self.samples = Samples(site.options.metric_delay)
         self.newest = self.samples.newest
         self.controls = {"metric-gap": self.gap}
@@ -105,7 +103,6 @@ class Monitoring:
         return {"until": self._gap_until}
 
     def stop(self) -> None:
-        """End sampling."""
         self._ended.set()
         self._thread.join(timeout=2)
 
@@ -123,9 +120,8 @@ class Monitoring:
 
     def sample(self) -> None:
         """Take one sample of every subscription."""
-        backlogs = [plugin.backlog() for plugin in self._site.plugins if hasattr(plugin, "backlog")]
-        at = self._site.clock.now()
-        for name, state in [pair for each in backlogs for pair in each.items()]:
+        backlog, at = self._site.plugin(PubSubPlugin).backlog(), self._site.clock.now()
+        for name, state in backlog.items():
             _, project, _, subscription = name.split("/")
             for metric, key in METRICS.items():
                 self.samples.add(at, metric, project, subscription, state[key])

@@ -73,7 +73,6 @@ class Resources:
         return (self._policies.get(name) or {}).get("bindings", [])
 
     def set_policy(self, name: str, policy: Value) -> None:
-        """Store a resource's policy."""
         with self.lock:
             self._policies[name] = copy.deepcopy(policy)
 

@@ -6,26 +6,26 @@ import itertools
 import re
 import secrets
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.gcp import discovery, fields, seed
 from localcloud.gcp.discovery import Call
+from localcloud.gcp.project import Project
 from localcloud.gcp.schema import read_only
 from localcloud.gcp.wire import Request, Response, RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 Value = dict[str, Any]
 VERBS = {"insert": "create", "createAsync": "create", "update": "patch", "updateAsync": "patch", "wait": "get",
          "describe": "get", "getCmekSettings": "get"}  # fmt: skip
 
+TERM = r"""\(?\s*(\w+)\s*(?:=|eq|:)\s*["']?([^"'()]+)["']?\s*\)?\s*"""
+
 
 class Rest:
     """Answers every method whose verb it knows; any other method gets 501."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, project: Project) -> None:
+        self._project = project
         self._numbers = itertools.count(1)
 
     def handle(self, request: Request) -> Response:
@@ -35,22 +35,22 @@ class Rest:
         action = getattr(self, f"do_{verb}", None)
         if action is None:
             raise RestError(501, f"localcloud does not have {call.id}.")
-        with self._site.resources.lock:
-            return Response.of(action(request, call, self._site.full_name(request.api, call.name)))
+        with self._project.resources.lock:
+            return Response.of(action(request, call, self._project.full_name(request.api, call.name)))
 
     def do_get(self, request: Request, call: Call, name: str) -> Value:
         return self._existing(name)
 
     def do_list(self, request: Request, call: Call, name: str) -> Value:
-        """One page; only the filter `name = x` is supported."""
+        """One page; filters compare for equality, and several in parentheses must all hold."""
         schema = call.method.document["schemas"][call.method.response]["properties"]
         key = next(key for key, spec in schema.items() if spec.get("type") == "array" and key != "unreachable")
-        found = [value for _, value in self._site.resources.list(name) if not value.get("deleted")]
+        found = [value for _, value in self._project.resources.list(name) if not value.get("deleted")]
         if wanted := call.params.get("filter"):
-            match = re.fullmatch(r"""\(?\s*(\w+)\s*(?:=|eq|:)\s*["']?([^"'()]+)["']?\s*\)?""", wanted)
-            if not match:
+            if not re.fullmatch(rf"(?:{TERM})+", wanted):
                 raise RestError(400, f"localcloud does not know the filter {wanted!r}.", field="filter")
-            found = [value for value in found if str(value.get(match[1])) == match[2]]
+            terms = re.findall(TERM, wanted)
+            found = [value for value in found if all(str(value.get(name)) == item for name, item in terms)]
         start = int(call.params.get("pageToken") or 0)
         size = int(call.params.get("maxResults") or call.params.get("pageSize") or 500) or 500
         page: Value = {key: found[start : start + size]} if found else {}
@@ -58,17 +58,26 @@ class Rest:
             page["nextPageToken"] = str(start + size)
         return page
 
+    def do_getFromFamily(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
+        images, _, family = name.rpartition("/family/")
+        found = [value for _, value in self._project.resources.list(images) if value.get("family") == family]
+        if not (current := [value for value in found if "deprecated" not in value]):
+            raise RestError(404, f"The resource '{name.partition('/')[2]}' was not found.")
+        return max(current, key=lambda value: value["creationTimestamp"])
+
     def do_create(self, request: Request, call: Call, name: str) -> Value:
         value = _bare(_inner(call))
         name = fields.new_name(call, name, value, next(self._numbers))
-        old = self._site.resources.get(name)
+        old = self._project.resources.get(name)
         if old:
             text = "is in a deleted state" if old.get("deleted") else "already exists"
             raise RestError(409, f"The resource '{name.partition('/')[2]}' {text}.")
-        self._site.resources.put(name, fields.born(self._site, request.principal, name, value, _resource_schema(call)))
+        self._project.resources.put(
+            name, fields.born(self._project, request.principal, name, value, _resource_schema(call))
+        )
         if call.id.endswith(".cryptoKeys.create") and call.params.get("skipInitialVersionCreation") != "true":
             version = f"{name}/cryptoKeyVersions/1"
-            self._site.resources.put(version, {"name": version.partition("/")[2], "state": "ENABLED"})
+            self._project.resources.put(version, {"name": version.partition("/")[2], "state": "ENABLED"})
         return self.answer(call, name, "insert")
 
     def do_patch(self, request: Request, call: Call, name: str) -> Value:
@@ -86,9 +95,9 @@ class Rest:
                         del stored[key]
             paths = [] if whole else given
             _merge(stored, {key: item for key, item in value.items() if key != "name"}, paths)
-            fields.changed(self._site, call, name, stored, schema)
+            fields.changed(self._project, call, name, stored, schema)
 
-        self._site.resources.change(name, change)
+        self._project.resources.change(name, change)
         return self.answer(call, name, "patch")
 
     def do_delete(self, request: Request, call: Call, name: str) -> Value:
@@ -96,42 +105,42 @@ class Rest:
         if request.api == "compute":
             self._refuse_if_used(name)
         if request.api == "iam" and "/roles/" in name:  # it is kept for a time, and its name stays taken
-            self._site.resources.change(name, lambda role: role.update(deleted=True))
+            self._project.resources.change(name, lambda role: role.update(deleted=True))
             return {**value, "deleted": True}
         answer = self.answer(call, name, "delete")
-        self._site.resources.delete(name)
+        self._project.resources.delete(name)
         return answer
 
     def do_undelete(self, request: Request, call: Call, name: str) -> Value:
         if not self._existing(name).pop("deleted", False):
             raise RestError(400, f"The resource '{name.partition('/')[2]}' is not deleted.", "FAILED_PRECONDITION")
-        self._site.resources.change(name, lambda value: value.pop("deleted"))
+        self._project.resources.change(name, lambda value: value.pop("deleted"))
         return self._existing(name)
 
     def do_getIamPolicy(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
         self._existing(name)
-        return self._site.resources.policy(name)
+        return self._project.resources.policy(name)
 
     def do_setIamPolicy(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
         """Replace the policy; an outdated etag is refused, as is a condition without version 3."""
         self._existing(name)
         policy = _bare((call.body or {}).get("policy", call.body) or {})
-        if policy.get("etag") and policy["etag"] != self._site.resources.policy(name)["etag"]:
+        if policy.get("etag") and policy["etag"] != self._project.resources.policy(name)["etag"]:
             raise RestError(
                 409, "There were concurrent policy changes. Please retry the whole read-modify-write.", "ABORTED"
             )
-        self._site.policy.check_policy(policy)
+        self._project.policy.check_policy(policy)
         conditional = any("condition" in binding for binding in policy.get("bindings", []))
         if conditional and policy.get("version") != 3:
             raise RestError(400, "A policy with conditions must have version 3.", field="policy.version")
         bindings = [binding for binding in policy.get("bindings", []) if binding.get("members")]
         stored = {"version": 3 if conditional else 1, "etag": secrets.token_urlsafe(8), "bindings": bindings}
-        self._site.resources.set_policy(name, stored)
+        self._project.resources.set_policy(name, stored)
         return stored
 
     def do_testIamPermissions(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
         asked = (call.body or call.params).get("permissions", [])
-        held = [one for one in asked if self._site.policy.allows(request.principal, one, name)]
+        held = [one for one in asked if self._project.policy.allows(request.principal, one, name)]
         return {"permissions": held} if held else {}
 
     def do_destroy(self, request: Request, call: Call, name: str) -> Value:
@@ -161,11 +170,11 @@ class Rest:
 
     def _state(self, call: Call, name: str, state: str) -> Value:
         self._existing(name)
-        self._site.resources.change(name, lambda value: value.update(state=state))
+        self._project.resources.change(name, lambda value: value.update(state=state))
         return self.answer(call, name, "update")
 
     def _existing(self, name: str) -> Value:
-        value = self._site.resources.get(name)
+        value = self._project.resources.get(name)
         if value is None:
             raise RestError(404, f"The resource '{name.partition('/')[2]}' was not found.")
         return value
@@ -173,8 +182,8 @@ class Rest:
     def _refuse_if_used(self, name: str) -> None:
         """Refuse to delete a Compute resource that another one names."""
         link = fields.link(name)
-        for other in self._site.resources.names("compute/"):
-            value = self._site.resources.get(other) or {}
+        for other in self._project.resources.names("compute/"):
+            value = self._project.resources.get(other) or {}
             if other != name and not value.get("operationType") and _names(value, link):
                 text = f"The resource '{name.partition('/')[2]}' is already being used by '{other.partition('/')[2]}'"
                 raise RestError(400, text, "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE")
@@ -189,7 +198,7 @@ class Rest:
 
     def _operation(self, call: Call, name: str, what: str, value: Value, number: str) -> Value:
         api, *parts = name.split("/")
-        now = datetime.fromtimestamp(self._site.clock.now(), UTC).isoformat()
+        now = datetime.fromtimestamp(self._project.clock.now(), UTC).isoformat()
         if api == "compute":
             scope = parts[2:3] if parts[2] == "global" else parts[2:4]
             at = "/".join([api, *parts[:2], *scope, "operations", f"operation-{number}"])
@@ -204,7 +213,7 @@ class Rest:
             kind = discovery.resource_of(call.method)
             body = {} if what == "delete" else {"@type": f"type.googleapis.com/{kind}", **value}
             answer = {"name": local, "done": True, "response": body}
-        self._site.resources.put(at, answer)
+        self._project.resources.put(at, answer)
         return answer
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
 
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
-
-class Secrets:
+class Secrets(Plugin):
     """The plug-in: keeps the data of secrets, which the generic server cannot know."""
 
     apis = ("secretmanager",)
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self._data: dict[str, str] = {}
 
     def handle(self, request: Request) -> Response | None:

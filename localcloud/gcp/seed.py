@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
+from localcloud.gcp.project import NUMBER, PROJECT, Project
 
-PROJECT, NUMBER, REGION = "localcloud-project", "123456789012", "us-central1"
 DEPLOYER = f"deployer@{PROJECT}.iam.gserviceaccount.com"
 BILLING_ACCOUNT = "012345-6789AB-CDEF01"
 ZONES = {"us-central1": "abcf", "us-west1": "abc", "us-east1": "bcd", "europe-west1": "bcd", "europe-west4": "abc"}
@@ -41,9 +38,9 @@ def agent(service: str) -> str:
     return f"service-{NUMBER}@{domain}.iam.gserviceaccount.com" if domain else ""
 
 
-def fill(site: Site) -> None:
-    """Put all of it into a new site, and write the deployer's credentials to its state folder."""
-    put = site.resources.put
+def fill(project: Project) -> None:
+    """Put all of it into a new project, and write the deployer's credentials to its state folder."""
+    put = project.resources.put
     base = f"projects/{PROJECT}"
     put(f"cloudresourcemanager/{base}", {"name": f"projects/{NUMBER}", "projectId": PROJECT, "projectNumber": NUMBER,
         "state": "ACTIVE", "lifecycleState": "ACTIVE", "displayName": PROJECT, "labels": {}})  # fmt: skip
@@ -55,14 +52,14 @@ def fill(site: Site) -> None:
     for service in AGENTS:
         name = f"projects/{NUMBER}/services/{service}"
         config = {"name": service, "title": service}
-        on = site.options.apis == "enabled" or service.partition(".")[0] in ALWAYS
+        on = project.options.apis == "enabled" or service.partition(".")[0] in ALWAYS
         state = "ENABLED" if on else "DISABLED"
         put(f"serviceusage/{base}/services/{service}", {"name": name, "state": state, "config": config})
-    site.resources.set_policy(f"cloudresourcemanager/{base}", {"version": 1, "etag": "BwA=", "bindings": bindings})
+    project.resources.set_policy(f"cloudresourcemanager/{base}", {"version": 1, "etag": "BwA=", "bindings": bindings})
     account = f"billingAccounts/{BILLING_ACCOUNT}"
     put(f"billingbudgets/{account}", {"name": account})
     costs = [{"role": "roles/billing.costsManager", "members": [f"serviceAccount:{DEPLOYER}"]}]
-    site.resources.set_policy(f"billingbudgets/{account}", {"version": 1, "etag": "BwA=", "bindings": costs})
+    project.resources.set_policy(f"billingbudgets/{account}", {"version": 1, "etag": "BwA=", "bindings": costs})
     put(f"compute/{base}", {"kind": "compute#project", "name": PROJECT, "id": NUMBER, "quotas": []})
     for region, letters in ZONES.items():
         at = f"{COMPUTE}/{base}"
@@ -81,6 +78,6 @@ def fill(site: Site) -> None:
     for bucket, days in (("_Default", 30), ("_Required", 400)):
         name = f"{base}/locations/global/buckets/{bucket}"
         put(f"logging/{name}", {"name": name, "retentionDays": days, "lifecycleState": "ACTIVE"})
-    path = site.state / "credentials.json"
+    path = project.state / "credentials.json"
     path.touch(mode=0o600)
-    path.write_text(json.dumps(site.tokens.key_file(DEPLOYER, PROJECT, site.url), indent=1))
+    path.write_text(json.dumps(project.tokens.key_file(DEPLOYER, PROJECT, project.url), indent=1))

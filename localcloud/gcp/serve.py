@@ -1,41 +1,25 @@
 """The daemon: one process, one port on 127.0.0.1, `/<api>/<path of the API>`.
 
 A request is authenticated, routed and validated from the discovery document, then its permission is checked. After
-that a plug-in or the generic server answers it. A plug-in is a class:
-
-    class PubSub:
-        apis = ("pubsub",)
-        raw = False                     # True: it gets every request of its APIs unrouted, and asks permissions itself
-        def __init__(self, site: Site)
-        def handle(self, request: Request) -> Response | None      # None: the generic server's
-        controls: dict[str, Callable[[dict], Any]]                 # optional: POST /_localcloud/<name>
-        def health(self) -> dict; def stop(self) -> None           # optional
-
-`site.default(request)` is what the generic server answers: validated, stored, and with a finished operation.
+that a plug-in or the generic server answers it.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from localcloud import daemon
-from localcloud.gcp import discovery, permissions, seed
-from localcloud.gcp.clock import Clock
-from localcloud.gcp.iam import Policy
-from localcloud.gcp.resources import Resources
-from localcloud.gcp.rest import Rest
-from localcloud.gcp.tokens import Tokens
+from localcloud.gcp import seed
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError, ServedApi, listen
 
 PLUGINS: tuple[str, ...] = (
-    "localcloud.gcp.storage:Storage",
+    "localcloud.gcp.storage.plugin:Storage",
     "localcloud.gcp.pubsub.plugin:PubSubPlugin",
     "localcloud.gcp.monitoring:Monitoring",
     "localcloud.gcp.logs:Logs",
@@ -50,95 +34,6 @@ PLUGINS: tuple[str, ...] = (
 )
 """`module:Class` of every active service, in the order in which they are asked and started."""
 STOP_SECONDS = 8.0
-
-
-class Site:
-    """The parts that all services of one emulated project share.
-
-    Attributes:
-        project, number, region: The project's id and number, and the region of the settings.
-        state: Folder of credentials, logs and service data.
-        url: Address of the daemon, `http://127.0.0.1:PORT`.
-        options: The daemon's options.
-    """
-
-    def __init__(self, options: argparse.Namespace, port: int) -> None:
-        self.options = options
-        self.state: Path = options.state.resolve()
-        self.port, self.url = port, f"http://127.0.0.1:{port}"
-        self.project, self.number, self.region = seed.PROJECT, seed.NUMBER, seed.REGION
-        self.clock = Clock(options.time_factor)
-        self.resources = Resources()
-        self.tokens = Tokens(options.token_seconds)
-        self.policy = Policy(self.resources, self.project, self.clock)
-        self.plugins: list[Any] = []
-        self._rest = Rest(self)
-
-    def full_name(self, api: str, name: str) -> str:
-        """A resource's full name in `resources`: the project appears by id, a bucket as `projects/_/buckets/b`."""
-        name = re.sub(r"^b(?:/|$)", "projects/_/buckets/", name).rstrip("/") if api == "storage" else name
-        name = re.sub(r"^(projects/_/buckets/[^/]+)/o(?:/|$)", r"\1/objects/", name)
-        name = re.sub(rf"^projects/(?:{self.number}|-)(?=/|$)", f"projects/{self.project}", name)
-        return f"{api}/{name}".rstrip("/")
-
-    def handle(self, request: Request) -> Response:
-        """Answer a request from outside; its token identifies the caller."""
-        if request.api == "token":
-            return self.tokens.exchange(request, self.account_exists)
-        request.principal = self.tokens.authenticate(request)
-        return self.serve(request)
-
-    def serve(self, request: Request) -> Response:
-        """Answer a request of a known principal; also for internal calls, such as a service agent's."""
-        concerned = [plugin for plugin in self.plugins if request.api in plugin.apis]
-        for plugin in concerned:
-            if getattr(plugin, "raw", False) and (answer := plugin.handle(request)) is not None:
-                return answer
-        request.call = discovery.understand(request)
-        self._permit(request)
-        for plugin in concerned:
-            if not getattr(plugin, "raw", False) and (answer := plugin.handle(request)) is not None:
-                return answer
-        return self.default(request)
-
-    def _permit(self, request: Request) -> None:
-        """Check the permissions of the method, and the use of accounts as which something will run."""
-        full = self.full_name(request.api, request.call.name)
-        for wanted in permissions.permissions(request.call):
-            self.policy.check(request.principal, wanted, permissions.resource(request.call, full))
-        for email in permissions.acting(request.call):
-            account = f"iam/projects/{self.project}/serviceAccounts/{email}"
-            self.policy.check(request.principal, "iam.serviceAccounts.actAs", account)
-        service = f"{request.api}.googleapis.com"
-        found = self.resources.get(f"serviceusage/projects/{self.project}/services/{service}") or {}
-        if found.get("state") != "ENABLED":
-            text = f"{service} has not been used in project {self.project} before or it is disabled."
-            raise RestError(403, f"{text} Enable it and retry.", reason="SERVICE_DISABLED")
-
-    def default(self, request: Request) -> Response:
-        """The generic server's answer to a parsed and permitted request."""
-        return self._rest.handle(request)
-
-    def finished(self, request: Request, what: str) -> Response:
-        """The finished operation on the resource that a call names."""
-        name = self.full_name(request.api, request.call.name)
-        return Response.of(self._rest.answer(request.call, name, what))
-
-    def call(self, principal: str, api: str, method: str, path: str, body: Any = None) -> Any:
-        """Make an internal call as a principal. Returns its JSON.
-
-        Raises:
-            RestError: The error that a client would get.
-        """
-        content = b"" if body is None else json.dumps(body).encode()
-        path, _, query = path.partition("?")
-        pairs = {key: [value] for key, _, value in (part.partition("=") for part in query.split("&") if part)}
-        answer = self.serve(Request(api, method, path, pairs, {}, content, principal))
-        return answer.json()
-
-    def account_exists(self, email: str) -> bool:
-        """Whether a service account of that name exists."""
-        return self.resources.get(f"iam/projects/{self.project}/serviceAccounts/{email}") is not None
 
 
 class GcpDaemon:
@@ -161,14 +56,13 @@ class GcpDaemon:
             }  # fmt: skip
             for place in PLUGINS:
                 module, _, name = place.partition(":")
-                plugin = getattr(importlib.import_module(module), name)(self.site)
+                plugin: Plugin = getattr(importlib.import_module(module), name)(self.site)
                 self.site.plugins.append(plugin)
-                self.controls |= getattr(plugin, "controls", {})
+                self.controls |= plugin.controls
             self._served = ServedApi(listening, self._handle, self.site.clock.now)
 
     @property
     def port(self) -> int:
-        """The port that it serves."""
         return self.site.port
 
     def _handle(self, request: Request) -> Response:
@@ -182,7 +76,7 @@ class GcpDaemon:
             raise RestError(400, f"{request.path}: {error!r}") from None
 
     def _health(self) -> dict[str, Any]:
-        parts = [getattr(plugin, "health", dict)() for plugin in self.site.plugins]
+        parts = [plugin.health() for plugin in self.site.plugins]
         return {"status": "ok", **{key: value for part in parts for key, value in part.items()}}
 
     def _credentials(self, wanted: dict[str, Any]) -> dict[str, str]:
@@ -202,7 +96,7 @@ class GcpDaemon:
     def stop(self) -> None:
         """End the plug-ins, last first and within a time limit, then the socket."""
         for plugin in reversed(self.site.plugins):
-            ending = threading.Thread(target=getattr(plugin, "stop", lambda: None), daemon=True)
+            ending = threading.Thread(target=plugin.stop, daemon=True)
             ending.start()
             ending.join(STOP_SECONDS)
         self._served.close()
@@ -218,7 +112,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--token-seconds", type=float, default=3600.0, help="how long a token is valid (3600)")
     for place in PLUGINS:
         module, _, name = place.partition(":")
-        options = getattr(getattr(importlib.import_module(module), name), "options", {})
+        options = getattr(importlib.import_module(module), name).options
         for option, (default, text) in options.items():
             kind = daemon.yes if isinstance(default, bool) else type(default)
             flag = f"--{option.replace('_', '-')}"
@@ -227,7 +121,6 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT."""
     daemon.serve(GcpDaemon, parse(argv))
 
 

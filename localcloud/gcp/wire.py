@@ -32,7 +32,6 @@ class RestError(Exception):
         self.status = status or STATUS.get(code, "UNKNOWN")
 
     def response(self) -> Response:
-        """The HTTP answer with this error."""
         error: dict[str, Any] = {"code": self.code, "message": self.message, "status": self.status}
         error["errors"] = [
             {"message": self.message, "domain": "global", "reason": REASON.get(self.code, "backendError")}
@@ -57,11 +56,9 @@ class Response:
 
     @classmethod
     def of(cls, value: Any, status: int = 200) -> Response:
-        """A JSON answer."""
         return cls(status, json.dumps(value).encode(), {"Content-Type": "application/json; charset=UTF-8"})
 
     def json(self) -> Any:
-        """The body's JSON."""
         return json.loads(self.body or b"null")
 
 

@@ -41,6 +41,10 @@ class Image:
     root: Path
     config: dict[str, Any]
 
+    @property
+    def variables(self) -> dict[str, str]:
+        return dict(line.partition("=")[::2] for line in self.config.get("Env") or [])
+
 
 class Registry:
     """The registry and the images pulled from it. It starts when its address is first read.

@@ -28,8 +28,6 @@ HOLDER_SECONDS = 120
 PYTHON = [sys.executable, "-I", "-S"]
 DISK = ("etc", "var", "run", "mnt", "opt", "srv", "home", "root")
 """Folders that an emulated machine has of its own."""
-SYSTEM = ["usr", "bin", "sbin", "lib", "lib32", "lib64"]
-"""Folders of this machine that an emulated machine has too, read-only."""
 IMAGE: list[Json] = [
     {"kind": "image", "source": "/", "skip": ["proc", "sys", "dev", "tmp"]},
     {"kind": "bind", "source": "/sys", "target": "/sys", "readonly": True},
@@ -152,7 +150,6 @@ class Plain(subprocess.Popen[bytes]):
     """A program that plain.py started."""
 
     def kill(self) -> None:
-        """Send SIGKILL to all of its processes."""
         self.send_signal(signal.SIGUSR1)
 
 

@@ -95,7 +95,6 @@ def check(result: int) -> int:
 
 
 def run_program(description: dict) -> None:
-    """Become the program."""
     mounts = [each for each in description["mounts"] if each["kind"] == "bind"]
     binds = {each["target"]: each["source"] for each in mounts}
     own = [each["source"] for each in mounts if not each["readonly"]]

@@ -17,7 +17,7 @@ import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
-from . import resources
+from . import plan, resources
 from .convert import RefusedError, has_unknown, nearest
 from .table import Kind, UnknownTypeError
 
@@ -85,9 +85,7 @@ class Provider(Protocol):
     errors: tuple[type[Exception], ...]  # exceptions that its clients raise
 
     @property
-    def kind(self) -> Kind:
-        """The table of its types."""
-        ...
+    def kind(self) -> Kind: ...
 
     def configure(self, settings: dict[str, Any]) -> Any:
         """Create the clients.
@@ -97,9 +95,7 @@ class Provider(Protocol):
         """
         ...
 
-    def invoke(self, token: str, args: dict[str, Any], clients: Any) -> dict[str, Any]:
-        """Return the answer of a function."""
-        ...
+    def invoke(self, token: str, args: dict[str, Any], clients: Any) -> dict[str, Any]: ...
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
@@ -112,7 +108,6 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     @property
     def clients(self) -> Any:
-        """The configured clients."""
         assert self._clients, "the engine configures a provider before it uses it"
         return self._clients
 
@@ -157,20 +152,20 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         old, new = from_struct(request.olds), from_struct(request.news)
         this = self.provider.kind.row(_token(request))
         try:
-            inputs = resources.check(this, request.urn.split("::")[3], old, new, request.randomSeed)
+            inputs = plan.check(this, request.urn.split("::")[3], old, new, request.randomSeed)
         except RefusedError as error:
             failure = provider_pb2.CheckFailure(property=error.path, reason=error.reason)
             return provider_pb2.CheckResponse(inputs=request.news, failures=[failure])
         if this.taggable:
             own, every = this.kind.tags
-            inputs[every] = resources.merged_tags(inputs.get(own), self._default_tags)
+            inputs[every] = plan.merged_tags(inputs.get(own), self._default_tags)
         return provider_pb2.CheckResponse(inputs=to_struct(inputs))
 
     @_told
     def Diff(self, request: Any, context: Any) -> Any:
         this = self.provider.kind.row(_token(request))
         old, new = from_struct(request.old_inputs), from_struct(request.news)
-        changes = resources.diff(this, old, new, list(request.ignoreChanges))
+        changes = plan.diff(this, old, new, list(request.ignoreChanges))
         # A resource whose place changed with the provider's settings must be created in the new place.
         state = from_struct(request.olds)
         for key, place in self.clients.placed(this).items():

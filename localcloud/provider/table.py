@@ -75,7 +75,6 @@ class Row:
         return bool(self.tags) or self.labels
 
     def steps(self) -> list[dict[str, Any]]:
-        """Every step that takes properties."""
         unset = [step["unset"] for step in self.set + self.update if "unset" in step]
         return [self.create, *self.set, *self.then, *self.update, *unset]
 
@@ -213,7 +212,6 @@ class Kind:
 
     @functools.cached_property
     def rows(self) -> dict[str, Row]:
-        """All rows of the table by type token."""
         found: dict[str, Row] = {}
         for file in sorted(self.folder.glob("*.yaml")):
             for token, fields in yaml.load(file.read_text(), yaml.CSafeLoader).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 import socket
 import tempfile
 import time
@@ -159,17 +160,12 @@ class Account:
             until(lambda: self.queue_status(made["jobQueueArn"]) == "VALID")
         return made["jobQueueArn"]
 
-    def definition(
-        self, *command: str, cpus: int = 1, memory: int = 256, task: Any = None, more: Any = None, **container: Any
-    ) -> str:
-        """A job definition with ``ecsProperties`` and one container named ``item``; its ARN."""
+    def definition(self, *command: str, cpus: int = 1, memory: int = 256, more: Any = None, **container: Any) -> str:
+        """A job definition; its ARN."""
         needs = [{"type": "VCPU", "value": str(cpus)}, {"type": "MEMORY", "value": str(memory)}]
-        item = {"name": "item", "image": "image", "command": list(command), "resourceRequirements": needs} | container
+        item = {"image": "image", "command": list(command), "resourceRequirements": needs} | container
         made = self.batch.register_job_definition(
-            jobDefinitionName=f"d-{uuid.uuid4()}",
-            type="container",
-            ecsProperties={"taskProperties": [{"containers": [item], **(task or {})}]},
-            **(more or {}),
+            jobDefinitionName=f"d-{uuid.uuid4()}", type="container", containerProperties=item, **(more or {})
         )
         return made["jobDefinitionArn"]
 
@@ -193,7 +189,7 @@ class Account:
 
     def lines(self, identity: str, group: str = "/aws/batch/job") -> list[str]:
         """What the last attempt of a job wrote."""
-        stream = self.job(identity)["attempts"][-1]["taskProperties"][0]["containers"][0]["logStreamName"]
+        stream = self.job(identity)["attempts"][-1]["container"]["logStreamName"]
         events = self.logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)["events"]
         return [event["message"] for event in events]
 
@@ -212,7 +208,7 @@ class Account:
     @contextmanager
     def lingering(self) -> Iterator[None]:
         """Relations between queues and environments outlast this, and end with it."""
-        core, catalog = self.api._core, self.api._catalog
+        core, environments = self.api._core, self.api._environments.all
         settings = core.settings
         core.settings = replace(settings, relation_seconds=3600)
         try:
@@ -220,8 +216,9 @@ class Account:
         finally:
             core.settings = settings
             with core.lock:
-                for environment in catalog.environments.values():
-                    environment.leaving.clear()
+                for environment in environments.values():
+                    lasting = {queue: until for queue, until in environment.relations.items() if until == math.inf}
+                    environment.relations = lasting
 
     def stop(self) -> None:
         self.api.stop()

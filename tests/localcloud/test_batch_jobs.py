@@ -43,7 +43,7 @@ def sh(cloud: Account, script: str, **more: Any) -> str:
 
 
 def container(job: dict[str, Any]) -> dict[str, Any]:
-    return job["ecsProperties"]["taskProperties"][0]["containers"][0]
+    return job["container"]
 
 
 def test_children_have_ids_arns_indices_and_their_own_fate(cloud: Account, queue: str) -> None:
@@ -119,13 +119,11 @@ def test_describe_keeps_the_order_and_skips_what_it_does_not_know(cloud: Account
 def test_overrides_reach_the_child_and_describe_does_not_grow(cloud: Account, queue: str) -> None:
     definition = sh(cloud, "false", environment=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
     override = {
-        "name": "item",
         "command": ["sh", "-c", "echo $A $B $C"],
         "environment": [{"name": "B", "value": "x"}, {"name": "C", "value": "y"}],
         "resourceRequirements": [{"type": "VCPU", "value": "2"}],
     }
-    overrides = {"taskProperties": [{"containers": [override]}]}
-    job = cloud.run(queue, definition, ecsPropertiesOverride=overrides)
+    job = cloud.run(queue, definition, containerOverrides=override)
     assert cloud.ended(job)["status"] == "SUCCEEDED"
     assert cloud.lines(job) == ["1 x y"]
     described = [container(cloud.job(job)) for _ in range(3)]
@@ -134,26 +132,6 @@ def test_overrides_reach_the_child_and_describe_does_not_grow(cloud: Account, qu
         {"name": "A", "value": "1"}, {"name": "B", "value": "x"}, {"name": "C", "value": "y"},
     ]  # fmt: skip
     assert {"type": "VCPU", "value": "2"} in described[0]["resourceRequirements"]
-    override["name"] = "other"
-    with pytest.raises(ClientError, match="no container 'other'"):
-        cloud.run(queue, definition, ecsPropertiesOverride=overrides)
-    with pytest.raises(ClientError, match="overrides do not fit"):
-        cloud.run(queue, definition, containerOverrides={"command": ["true"]})
-
-
-def test_container_properties_work_too(cloud: Account, queue: str) -> None:
-    needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
-    cloud.batch.register_job_definition(
-        jobDefinitionName="plain",
-        type="container",
-        containerProperties={"image": "i", "command": ["sh", "-c", "echo $A; exit 2"], "resourceRequirements": needs},
-    )
-    job = cloud.run(queue, "plain", containerOverrides={"environment": [{"name": "A", "value": "a"}]})
-    done = cloud.ended(job)
-    assert done["container"]["exitCode"] == 2
-    stream = done["attempts"][0]["container"]["logStreamName"]
-    events = cloud.logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream)["events"]
-    assert [event["message"] for event in events] == ["a"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 10_001])
@@ -238,7 +216,7 @@ def test_retries_and_what_describe_tells_of_attempts(cloud: Account, queue: str)
     done = cloud.ended(cloud.run(queue, definition))
     assert done["status"] == "SUCCEEDED"
     assert done["retryStrategy"] == {"attempts": 4}
-    exits = [each["taskProperties"][0]["containers"][0]["exitCode"] for each in done["attempts"]]
+    exits = [each["container"]["exitCode"] for each in done["attempts"]]
     assert exits == [1, 1, 0]
     assert done["attempts"][0]["statusReason"] == "Essential container in task exited"
     assert done["attempts"][0]["startedAt"] <= done["attempts"][0]["stoppedAt"] <= done["attempts"][1]["startedAt"]

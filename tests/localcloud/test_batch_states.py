@@ -193,7 +193,7 @@ def test_tags_of_every_kind_of_resource(cloud: Account) -> None:
         ({"image": ""}, "image must not be null"),
         ({"privileged": True}, "does not emulate user or privileged"),
         ({"linuxParameters": {"maxSwap": 1}}, "does not emulate maxSwap in linuxParameters"),
-        ({"stopTimeout": 5}, "does not emulate stopTimeout in a container"),
+        ({"networkConfiguration": {"assignPublicIp": "ENABLED"}}, "does not emulate networkConfiguration"),
         ({"user": "nobody"}, "does not emulate user or privileged"),
         ({"logConfiguration": {"logDriver": "splunk"}}, "does not emulate the log driver splunk"),
     ],
@@ -227,8 +227,12 @@ def test_strategies_that_are_refused(cloud: Account, more: dict[str, Any], messa
 def test_definitions_have_revisions_and_deregister(cloud: Account) -> None:
     first = cloud.definition("true")
     name = first.split("/")[-1].split(":")[0]
-    properties = cloud.batch.describe_job_definitions(jobDefinitions=[first])["jobDefinitions"][0]["ecsProperties"]
-    again = cloud.batch.register_job_definition(jobDefinitionName=name, type="container", ecsProperties=properties)
+    properties = cloud.batch.describe_job_definitions(jobDefinitions=[first])["jobDefinitions"][0][
+        "containerProperties"
+    ]
+    again = cloud.batch.register_job_definition(
+        jobDefinitionName=name, type="container", containerProperties=properties
+    )
     assert again["revision"] == 2
     queue = cloud.queue()
     assert cloud.job(cloud.run(queue, name))["jobDefinition"] == again["jobDefinitionArn"]

@@ -16,16 +16,17 @@ import boto3
 import pytest
 from google.oauth2.credentials import Credentials
 
-from localcloud.aws import accounts, capacity, gaps
+from localcloud.aws import accounts, capacity
 from localcloud.aws.gateway import Gateway
+from localcloud.aws.mended import gaps  # noqa: F401
 from localcloud.aws.wsgi import serve_socket
 from localcloud.gcp import discovery, schema
 from localcloud.gcp.serve import GcpDaemon, parse
-from tidemill.advice.aws import AwsSource
 from tidemill.advice.cache import Cache
-from tidemill.advice.gcp import GcpSource
 from tidemill.advice.sources import ApiOffError, NoAnswerError, NoPermissionError, Question, ThrottledError
-from tidemill.backends.gcp.session import GoogleSession
+from tidemill.clouds.aws.advice import AwsSource
+from tidemill.clouds.gcp.advice import GcpSource
+from tidemill.clouds.gcp.session import GoogleSession
 
 REGION = "us-west-2"
 GRANT = [
@@ -52,8 +53,6 @@ QUESTION = Question((REGION, "us-east-1"), TYPES, 64)
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    gaps.fill()
-    capacity.fill()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         served = serve_socket(listening, Gateway({}, {}, {}, {}))
     yield served.port

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,6 @@ import pytest
 
 from localcloud.aws.accounts import service_client
 from tests.localcloud.harness import REGION, Account, account, role, sleeping, until
-
-pytestmark = pytest.mark.namespaces
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,15 +48,16 @@ def output(cloud: Account, queue: str, definition: str, status: str = "SUCCEEDED
 def failure(cloud: Account, queue: str, definition: str) -> tuple[str, str]:
     """Status reason and container reason of a job that could not be started."""
     done = cloud.ended(cloud.run(queue, definition))
-    container = done["attempts"][0]["taskProperties"][0]["containers"][0]
+    container = done["attempts"][0]["container"]
     assert (done["status"], "exitCode" in container) == ("FAILED", False)
     return done["statusReason"], container["reason"]
 
 
+@pytest.mark.namespaces
 def test_the_environment_is_what_batch_and_the_definition_give(cloud: Account, queue: str) -> None:
     os.environ["LEAKS"] = "yes"
     job_role = role("ecs-tasks.amazonaws.com")
-    definition = cloud.definition("env", environment=[{"name": "A", "value": "1"}], task={"taskRoleArn": job_role})
+    definition = cloud.definition("env", environment=[{"name": "A", "value": "1"}], jobRoleArn=job_role)
     seen = dict(line.split("=", 1) for line in output(cloud, queue, definition))
     assert seen.pop("PATH").startswith(f"{sys.prefix}/bin:")
     assert seen.pop("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").startswith("/v2/credentials/")
@@ -67,6 +67,7 @@ def test_the_environment_is_what_batch_and_the_definition_give(cloud: Account, q
     }  # fmt: skip
 
 
+@pytest.mark.namespaces
 def test_a_child_sees_its_own_processes_and_a_root_it_cannot_write(cloud: Account, queue: str) -> None:
     script = """
     ls -d /proc/[0-9]* | wc -l
@@ -87,6 +88,7 @@ def test_a_child_sees_its_own_processes_and_a_root_it_cannot_write(cloud: Accoun
     assert rest == ["x"]
 
 
+@pytest.mark.namespaces
 def test_children_of_a_machine_share_its_network_and_nothing_else_is_reachable(cloud: Account, queue: str) -> None:
     script = """
 import os, socket, urllib.request
@@ -100,6 +102,7 @@ except OSError as error:
     assert output(cloud, queue, cloud.definition("python3", "-c", script)) == ["200", "OSError"]
 
 
+@pytest.mark.namespaces
 def test_a_job_does_not_reach_localcloud_s_controls(cloud: Account, queue: str) -> None:
     script = """
 import os, urllib.error, urllib.request
@@ -111,6 +114,7 @@ except urllib.error.HTTPError as error:
     assert output(cloud, queue, cloud.definition("python3", "-c", script)) == ["404"]
 
 
+@pytest.mark.namespaces
 def test_image_paths_are_part_of_the_image_wherever_they_lie(tmp_path: Path) -> None:
     assert tmp_path.is_relative_to("/tmp"), "else this shows nothing: only /tmp is hidden from a child"
     program = tmp_path / "image" / "program"
@@ -125,10 +129,11 @@ def test_image_paths_are_part_of_the_image_wherever_they_lie(tmp_path: Path) -> 
 def test_the_job_role_is_at_the_credentials_address(cloud: Account, queue: str) -> None:
     job_role = role("ecs-tasks.amazonaws.com")
     script = "import boto3; print(boto3.client('sts', region_name='us-west-2').get_caller_identity()['Arn'])"
-    arn = output(cloud, queue, cloud.definition("python3", "-c", script, task={"taskRoleArn": job_role}))[0]
+    arn = output(cloud, queue, cloud.definition("python3", "-c", script, jobRoleArn=job_role))[0]
     assert arn.startswith(f"arn:aws:sts::123456789012:assumed-role/{job_role.split('/')[-1]}/")
 
 
+@pytest.mark.namespaces
 def test_mounts_limits_and_shared_memory(cloud: Account, queue: str) -> None:
     volumes = [
         {"name": "cache", "host": {"sourcePath": "/var/lib/cache"}},
@@ -145,7 +150,7 @@ def test_mounts_limits_and_shared_memory(cloud: Account, queue: str) -> None:
         "cat /cache/seen; echo again >> /cache/seen; ls -A /usr/share/own; touch /usr/share/own/x && ls /usr/bin/env;"
         "touch /shared/x || echo no; ulimit -n; df -m /dev/shm | tail -1 | tr -s ' ' | cut -d' ' -f2",
         mountPoints=mounts,
-        task={"volumes": volumes},
+        volumes=volumes,
         ulimits=[{"name": "nofile", "softLimit": 99, "hardLimit": 99}],
         linuxParameters={"sharedMemorySize": 7, "initProcessEnabled": True},
     )
@@ -161,7 +166,7 @@ def test_mounts_limits_and_shared_memory(cloud: Account, queue: str) -> None:
 def test_an_efs_folder_that_does_not_exist_stops_the_child(cloud: Account, queue: str) -> None:
     volumes = [{"name": "a", "efsVolumeConfiguration": {"fileSystemId": "fs-2", "rootDirectory": "/none"}}]
     mounts = [{"sourceVolume": "a", "containerPath": "/a"}]
-    reason = failure(cloud, queue, cloud.definition("true", mountPoints=mounts, task={"volumes": volumes}))
+    reason = failure(cloud, queue, cloud.definition("true", mountPoints=mounts, volumes=volumes))
     assert reason == ("Task failed to start", "CannotCreateVolumeError: fs-2 has no folder /none")
 
 
@@ -176,7 +181,7 @@ def test_secrets_come_with_the_execution_role(cloud: Account, queue: str) -> Non
         {"name": "KEYED", "valueFrom": f"{keyed}:key::"},
         {"name": "PARAMETER", "valueFrom": "/parameter"},
     ]
-    definition = sh(cloud, "echo $PLAIN $KEYED $PARAMETER", secrets=secrets, task={"executionRoleArn": execution})
+    definition = sh(cloud, "echo $PLAIN $KEYED $PARAMETER", secrets=secrets, executionRoleArn=execution)
     assert output(cloud, queue, definition) == ["s3cret value p"]
     assert (execution, "secretsmanager:GetSecretValue", plain) in cloud.asked
     cloud.denied.add("secretsmanager:GetSecretValue")
@@ -195,12 +200,11 @@ def test_logs_go_to_the_definition_s_group_as_the_configured_role(cloud: Account
     execution = role("ecs-tasks.amazonaws.com")
     log = {"logDriver": "awslogs", "options": {"awslogs-group": "team", "awslogs-stream-prefix": "cpu"}}
     script = "echo one; echo two >&2; printf three; head -c 20000 /dev/zero | tr '\\0' x"
-    definition = sh(cloud, script, logConfiguration=log, task={"executionRoleArn": execution})
+    definition = sh(cloud, script, logConfiguration=log, executionRoleArn=execution)
     job = cloud.run(queue, definition)
     done = cloud.ended(job)
-    task = done["ecsProperties"]["taskProperties"][0]
-    stream = task["containers"][0]["logStreamName"]
-    assert stream == f"cpu/item/{task['taskArn'].split('/')[-1]}"
+    ran = done["container"]
+    assert ran["logStreamName"] == f"cpu/default/{ran['taskArn'].split('/')[-1]}"
     lines = cloud.lines(job, "team")
     assert lines[:2] == ["one", "two"]
     assert "".join(lines[2:]) == "three" + "x" * 20_000
@@ -208,7 +212,7 @@ def test_logs_go_to_the_definition_s_group_as_the_configured_role(cloud: Account
     assert (
         execution,
         "logs:PutLogEvents",
-        f"arn:aws:logs:us-west-2:123456789012:log-group:team:log-stream:{stream}",
+        f"arn:aws:logs:us-west-2:123456789012:log-group:team:log-stream:{ran['logStreamName']}",
     ) in cloud.asked
 
 
@@ -249,6 +253,7 @@ def test_when_the_program_ends_so_does_everything_it_started(cloud: Account, que
     assert sleeping(4242) == []
 
 
+@pytest.mark.namespaces
 def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
     program = tmp_path / "daemon.py"
     program.write_text(
@@ -259,7 +264,7 @@ def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
         with account() as cloud:
             job = cloud.run(cloud.queue(), cloud.definition("sleep", "4343"))
             cloud.becomes(job, "RUNNING")
-            machine = next(iter(cloud.api._scheduler.machines.values()))
+            machine = next(iter(cloud.api._fleet.machines.values()))
             print(machine.holder, flush=True)
             time.sleep(600)
         """)
@@ -285,7 +290,8 @@ def test_plain_processes_where_there_are_no_namespaces() -> None:
             "echo here > $CACHE/x; echo $CACHE; echo $AWS_ACCESS_KEY_ID; (sleep 4444 &) ; exec sleep 600",
             environment=[{"name": "CACHE", "value": "/cache"}],
             mountPoints=[{"sourceVolume": "cache", "containerPath": "/cache"}],
-            task={"volumes": volumes, "taskRoleArn": job_role},
+            volumes=volumes,
+            jobRoleArn=job_role,
         )
         queue = cloud.queue()
         job = cloud.run(queue, definition)
@@ -300,6 +306,24 @@ def test_plain_processes_where_there_are_no_namespaces() -> None:
         assert failure(cloud, queue, cloud.definition("no-such-program"))[0] == "Task failed to start"
 
 
+def test_stopping_waits_for_what_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that boots would otherwise write to its disk while the disk is removed."""
+    begun, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        goes_on.wait(300)
+        sum(range(1_000_000))  # a stop that does not wait is over by then
+        ended.set()
+
+    with account(namespaces=False) as cloud:
+        cloud.api._core.background(work)
+        assert begun.wait(300)
+        monkeypatch.setattr(cloud.api._fleet, "close", goes_on.set)
+        cloud.api.stop()
+        assert ended.is_set()
+
+
 def test_stopping_ends_everything_soon() -> None:
     with account() as cloud:
         slow = cloud.queue(cloud.environment(launchTemplate=cloud.template("#!/bin/sh\nsleep 4545\n")))
@@ -309,7 +333,7 @@ def test_stopping_ends_everything_soon() -> None:
         until(lambda: cloud.job(job)["arrayProperties"]["statusSummary"]["RUNNING"] == 6)
         assert cloud.job(booting)["status"] == "RUNNABLE"
         until(lambda: len(sleeping(4545)) >= 7)
-        holders = [machine.holder for machine in cloud.api._scheduler.machines.values()]
+        holders = [machine.holder for machine in cloud.api._fleet.machines.values()]
         start = time.monotonic()
         cloud.api.stop()
         assert time.monotonic() - start < 600, "it does not wait for what sleeps 4545 s"

@@ -18,7 +18,8 @@ import pytest
 
 from localcloud import __main__ as command
 from localcloud import daemon, engine
-from localcloud.cloud import Cloud, CloudError, alive, descendants
+from localcloud.cloud import Cloud, CloudError
+from localcloud.processes import alive, descendants
 
 pytestmark = pytest.mark.xdist_group("localcloud-cloud")
 ROOT = Path(__file__).parents[2]
@@ -107,6 +108,12 @@ def test_a_daemon_that_cannot_start_is_told(tmp_path: Path) -> None:
     with pytest.raises(CloudError, match="--no-such-option"):
         Cloud(tmp_path, no_such_option=1).start()
     assert command.main(["down", "--state", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_the_environment_of_a_localcloud_that_never_ran_is_refused(tmp_path, capsys, cloud):
+    assert command.main(["env", "--state", str(tmp_path), "--cloud", cloud]) == 2
+    assert "up" in capsys.readouterr().err
 
 
 @pytest.fixture

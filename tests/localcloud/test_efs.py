@@ -22,7 +22,6 @@ ZONE = f"{REGION}b"
 @pytest.fixture(scope="module")
 def made() -> Any:
     """A file system with a mount target in one zone, and a role that its policy lets in through an access point."""
-    efs.fill()
     ec2, client = service_client("ec2", REGION), service_client("efs", REGION)
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.1.0/24", AvailabilityZone=ZONE)["Subnet"]["SubnetId"]
@@ -61,12 +60,7 @@ def volumes(state: Path, job: str, zone: str = ZONE) -> ElasticVolumes:
 
 def volume(made: Any, **changes: Any) -> dict[str, Any]:
     wanted = {"accessPointId": made.point, "iam": "ENABLED"}
-    return {
-        "fileSystemId": made.system,
-        "transitEncryption": "ENABLED",
-        "authorizationConfig": wanted,
-        **changes,
-    }
+    return {"fileSystemId": made.system, "transitEncryption": "ENABLED", "authorizationConfig": wanted, **changes}
 
 
 def test_the_role_of_the_policy_mounts_the_access_points_folder_and_may_not_write(made: Any, tmp_path: Path) -> None:

@@ -13,18 +13,20 @@ from typing import Any
 import boto3
 import pytest
 
-from localcloud.aws import gaps
 from localcloud.aws.batch import scheduler
+from localcloud.aws.mended import gaps
 from tests.localcloud.harness import REGION, Account, account, until
 from tests.unit.client_fakes import descriptor, queue
-from tidemill.backends.aws.batch import AwsBatch
-from tidemill.backends.aws.facts import MOST_REQUESTS
-from tidemill.client import Job, Pipeline, deliveries
-from tidemill.client.explaining import read_facts
-from tidemill.client.looking import observe
+from tidemill.client import Job, Pipeline
+from tidemill.client.rounds import deliveries
+from tidemill.client.watch.explain import read_facts
+from tidemill.client.watch.observation import observe
+from tidemill.clouds.aws.account import AwsAccount
 from tidemill.descriptor import AwsQueue, Image, Machine, Rung
 from tidemill.explain import Explanation
 from tidemill.explain.judge import explain
+from tidemill.services.batch.backend import AwsBatch
+from tidemill.services.batch.facts import MOST_REQUESTS
 from tidemill.store import Store
 
 SMALL = {"instanceTypes": ["c6i.xlarge"], "maxvCpus": 4}
@@ -49,7 +51,7 @@ class Team:
         rungs = [Rung(market="spot", max_cpus=128)]
         made = queue(images=images, machines=[LARGE], capacity=rungs, aws=AwsQueue(job_queue=queue_arn))
         described = descriptor(queues={"cpu": made})
-        backend = AwsBatch(described, self.session)
+        backend = AwsBatch(described, AwsAccount(described, self.session))
         pipeline = Pipeline(described, Store.open("memory://"), backend)
         name = f"job{next(self._names)}"
         uris = [f"s3://raw/{n}" for n in range(chunks)]
@@ -87,7 +89,6 @@ def waits(team: Team, job: Job, words: str) -> None:
 @pytest.fixture(scope="module")
 def team() -> Iterator[Team]:
     with pytest.MonkeyPatch.context() as patch, account(namespaces=False, submit_rate=1000) as cloud:
-        gaps.fill()
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{cloud.port}")
         yield Team(cloud)
 
@@ -127,7 +128,7 @@ def test_a_queue_that_is_disabled_or_gone(team: Team) -> None:
 def test_a_queue_that_is_invalid(team: Team) -> None:
     made = team.queue()
     job = team.submit(made, "sleep", "600", cpus=64)
-    detail = team.cloud.api._catalog.queues[made].detail
+    detail = team.cloud.api._queues.queues[made].detail
     detail |= {"status": "INVALID", "statusReason": "no role"}
     found = look(job, LATER)
     assert "A2" in [cause.code for cause in found.causes if cause.kind == "act"]
@@ -172,7 +173,7 @@ def test_environments_that_batch_calls_invalid(team: Team, settings: Any) -> Non
     settings(stockout=("c6i.xlarge",))
     environment = team.environment()
     job = team.submit(team.queue(environment), "true")
-    team.cloud.api._catalog.environments[environment].detail["status"] = "INVALID"
+    team.cloud.api._environments.all[environment].detail["status"] = "INVALID"
     waits(team, job, "ACTION_REQUIRED")
     assert [cause.code for cause in look(job, LATER).causes][:2] == ["A3", "A7"]
 

@@ -15,7 +15,7 @@ from botocore.config import Config
 from moto import mock_aws
 
 from components.aws.logs import AwsLogs, AwsLogsArgs
-from localcloud.aws import firehose
+from localcloud.aws.mended import firehose
 from tests.components.recording import run
 
 GROUP, LINES = "/tidemill/vision-dev", 10_000

@@ -13,10 +13,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.aws import accounts, gaps
+from localcloud.aws import accounts
 from localcloud.aws.actions import protocol_of, read_call
 from localcloud.aws.authorize import may
 from localcloud.aws.gateway import Gateway
+from localcloud.aws.mended import gaps, quotas  # noqa: F401
 from localcloud.aws.signature import Scope
 from localcloud.aws.wsgi import Environ, StartResponse, serve_socket
 from localcloud.faults import DropConnectionError
@@ -76,7 +77,6 @@ def test_a_role_that_is_not_there_gives_no_credentials():
 
 
 def test_a_roles_inline_policies_are_limited_together():
-    gaps.fill()
     create_role("full", "ec2.amazonaws.com")
     iam = accounts.service_client("iam", REGION)
 
@@ -102,7 +102,6 @@ def sized(characters: int, **more: Any) -> str:
 
 
 def test_policies_of_the_size_that_iam_takes_and_a_character_more():
-    gaps.fill()
     iam = accounts.service_client("iam", REGION)
     anything = {"Resource": "*"}
     made = iam.create_policy(PolicyName="most", PolicyDocument=sized(6144, **anything))["Policy"]["Arn"]
@@ -118,7 +117,6 @@ def test_policies_of_the_size_that_iam_takes_and_a_character_more():
 
 
 def test_an_event_pattern_and_an_alarm_widget_of_the_size_that_aws_takes_and_one_more():
-    gaps.fill()
     events, cloudwatch = (accounts.service_client(name, REGION) for name in ("events", "cloudwatch"))
     start = len(json.dumps({"source": [""]}))
     events.put_rule(Name="most", EventPattern=json.dumps({"source": [(2048 - start) * "s"]}))

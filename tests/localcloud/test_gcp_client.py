@@ -13,17 +13,18 @@ import google.auth.transport.requests
 import pytest
 
 from localcloud.cloud import GcpCloud
-from localcloud.gcp import seed
-from tidemill.backends.gcp.session import DeniedError
+from localcloud.gcp import project
 from tidemill.cli import main
-from tidemill.client import Pipeline, deliveries
+from tidemill.client import Pipeline
+from tidemill.client.rounds import deliveries
+from tidemill.clouds.gcp.session import DeniedError
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Machine, Queue, Rung
 from tidemill.errors import StoreDeniedError
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 
 URI = "gs://team-store/pipeline.json"
-AGENT = f"serviceAccount:service-{seed.NUMBER}@gcp-sa-pubsub.iam.gserviceaccount.com"
+AGENT = f"serviceAccount:service-{project.NUMBER}@gcp-sa-pubsub.iam.gserviceaccount.com"
 COMMAND = ["python3", "features.py", "{input}", "{output}"]
 
 

@@ -13,7 +13,8 @@ import google.auth
 import google.auth.transport.requests
 import pytest
 
-from localcloud.cloud import CloudError, GcpCloud, alive, descendants, running
+from localcloud.cloud import CloudError, GcpCloud, running
+from localcloud.processes import alive, descendants
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -22,12 +22,11 @@ from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.wire import Request, RestError
 from tests.localcloud.virtual_time import VirtualTime
 from tests.unit.google_fakes import gcp_descriptor
-from tidemill.backends import LogSearch, ignore
-from tidemill.backends.gcp import logs, session
-from tidemill.backends.gcp.pubsub import GcpPubSub
-from tidemill.backends.gcp.session import BusyError, GoogleSession
-from tidemill.client import lines
-from tidemill.store import Store
+from tidemill.client.results import log_lines
+from tidemill.clouds.account import LogSearch, ignore
+from tidemill.clouds.gcp import logs, session
+from tidemill.clouds.gcp.account import GcpAccount
+from tidemill.clouds.gcp.session import BusyError, GoogleSession
 
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 BASE = "projects/localcloud-project"
@@ -47,7 +46,7 @@ class World(BaseAdapter):
         self.site = self.daemon.site
         monkeypatch.setattr(self.site.clock, "now", self.time.time)
         own = threading.local()
-        own_reads = functools.partial(logs.Reads, logs.READS_A_MINUTE)
+        own_reads = functools.partial(logs.ReadLimit, logs.READS_A_MINUTE)
 
         class EachItsOwn:
             def wait(self) -> None:
@@ -55,7 +54,7 @@ class World(BaseAdapter):
                 own.reads.wait()
 
         monkeypatch.setattr(logs, "READS", EachItsOwn())
-        for module in (logs, lines, session):
+        for module in (logs, log_lines, session):
             monkeypatch.setattr(module, "time", _Time(self.time))
         monkeypatch.setattr(session, "_pooled", self._mounted)
         place = f"v2/{BASE}/locations/us-central1/buckets?bucketId=lines"
@@ -84,11 +83,10 @@ class World(BaseAdapter):
     def close(self) -> None:
         self.daemon.stop()
 
-    def backend(self) -> GcpPubSub:
-        store = Store.open("memory://")
+    def account(self) -> GcpAccount:
         credentials = Credentials("token", quota_project_id="localcloud-project")
-        made = gcp_descriptor(log_group=BUCKET)
-        return GcpPubSub(made, store, GoogleSession("localcloud-project", credentials))
+        session = GoogleSession("localcloud-project", credentials)
+        return GcpAccount(gcp_descriptor(log_group=BUCKET), session)
 
     def write(self, numbers: range, ages: random.Random | None = None) -> None:
         """Lines of one request; with `ages`, they waited on their machine for up to a minute."""
@@ -103,8 +101,8 @@ class World(BaseAdapter):
         self.site.call(OWNER, "logging", "POST", "v2/entries:write", body)
 
     def follow(self, ended: Any, found: Counter[str], say: Any = ignore) -> None:
-        backend, search = self.backend(), LogSearch(JOB, since=self.start - 60, say=say)
-        found.update(line.said for line in lines.follow_lines(backend, search, backend.logs, ended))
+        account, search = self.account(), LogSearch(JOB, since=self.start - 60, say=say)
+        found.update(line.said for line in log_lines.follow_lines(account, search, account.logs, ended))
 
     def most_per_minute(self) -> int:
         """Reads of the busiest minute of one follower."""

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from localcloud.gcp import seed, serve
+from localcloud.gcp import project, serve
 from localcloud.gcp.functions.cron import Cron
 from localcloud.gcp.functions.scheduler import CloudScheduler
 from localcloud.gcp.wire import Request, RestError
 from tests.localcloud.harness import until
 
-PROJECT = f"projects/{seed.PROJECT}"
-PLACE = f"{PROJECT}/locations/{seed.REGION}"
+PROJECT = f"projects/{project.PROJECT}"
+PLACE = f"{PROJECT}/locations/{project.REGION}"
 SOURCE = """
 import json, os, urllib.request
 
@@ -65,10 +65,10 @@ class Made:
         self.owner = next(each["members"][0] for each in bindings if each["role"] == "roles/owner")
         for account in ("function", "caller", "stranger"):
             self.call("iam", "POST", f"v1/{PROJECT}/serviceAccounts", {"accountId": account})
-        self.call("storage", "POST", f"storage/v1/b?project={seed.PROJECT}", {"name": "sources-of-functions"})
+        self.call("storage", "POST", f"storage/v1/b?project={project.PROJECT}", {"name": "sources-of-functions"})
 
     def email(self, account: str) -> str:
-        return f"{account}@{seed.PROJECT}.iam.gserviceaccount.com"
+        return f"{account}@{project.PROJECT}.iam.gserviceaccount.com"
 
     def call(self, api: str, method: str, path: str, body: Any = None) -> Any:
         return self.site.call(self.owner, api, method, path, body)
@@ -213,7 +213,7 @@ def test_a_new_source_replaces_the_process_and_a_deletion_ends_it(made: Made) ->
 def test_a_job_is_called_at_its_minutes_and_not_while_the_scheduler_is_stopped(made: Made) -> None:
     uri = made.deploy("scheduled", zipped(main_py=SOURCE))
     job = made.job("often", uri)
-    scheduler = next(each for each in made.site.plugins if isinstance(each, CloudScheduler))
+    scheduler = made.site.plugin(CloudScheduler)
     until(lambda: len(made.printed("scheduled")) >= 3)
     state = made.call("cloudscheduler", "GET", job)
     assert (state["state"], state.get("status", {})) == ("ENABLED", {})
@@ -239,7 +239,7 @@ def test_a_job_is_called_at_its_minutes_and_not_while_the_scheduler_is_stopped(m
 def test_a_job_says_how_its_last_call_ended(made: Made, uri: str) -> None:
     made.daemon.controls["scheduler/pause"]({"paused": True})
     made.job("forbidden", uri, "stranger")
-    made.job("gone", f"{made.site.url}/a.run.app/{seed.REGION}/none")
+    made.job("gone", f"{made.site.url}/a.run.app/{project.REGION}/none")
     made.job("nobody", uri, "nobody")
     ended = made.daemon.controls["scheduler/run"]({})
     assert {name: status.get("code") for name, status in ended.items()} == {"forbidden": 7, "gone": 7, "nobody": 16}

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from localcloud.gcp.filters import matches
-from localcloud.gcp.serve import GcpDaemon, Site, parse
+from localcloud.gcp.logs import Logs
+from localcloud.gcp.serve import GcpDaemon, parse
+from localcloud.gcp.site import Site
 from localcloud.gcp.wire import RestError
 
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
@@ -112,7 +114,7 @@ def test_entries_are_completed_counted_and_each_kept_once(site: Site) -> None:
     written = datetime.fromisoformat(second["timestamp"]).timestamp()
     assert abs(written - site.clock.now()) < 60
     assert second["insertId"]
-    logs = next(plugin for plugin in site.plugins if "logs" in getattr(plugin, "controls", {}))
+    logs = site.plugin(Logs)
     assert logs.control({}) == {"buckets": {BUCKET: 2}, "metrics": {"failed": 2}}
 
 

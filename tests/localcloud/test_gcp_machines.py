@@ -16,32 +16,37 @@ from typing import Any
 
 import pytest
 
-from localcloud.gcp import seed, serve
+from localcloud.gcp import project, serve
 from localcloud.gcp.compute.api import Compute
+from localcloud.gcp.compute.vm import Vm
+from localcloud.gcp.monitoring import Monitoring
 from localcloud.gcp.wire import RestError
 from tests.localcloud.harness import until
 from tests.localcloud.test_children import sleeping
 from tests.localcloud.test_gcp_vm import UNIT, cloud_config
 
-PROJECT = f"projects/{seed.PROJECT}"
-REGION = f"{PROJECT}/regions/{seed.REGION}"
+PROJECT = f"projects/{project.PROJECT}"
+REGION = f"{PROJECT}/regions/{project.REGION}"
 METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 WORKS = """
+trap : TERM  # a stop sends it as soon as the container has ended
 docker run --rm --name w --network host --entrypoint /bin/sh image -c \
-  'trap "exit 70" TERM; echo "works as $HOSTNAME $EXTRA"; while :; do sleep 0.05; done' > /run/lines 2>&1
-code=$?; cat /run/lines; echo "ended with $code"
+  'trap "exit 70" TERM; echo "works as $HOSTNAME $EXTRA"; while :; do sleep 0.05; done'
+echo "ended with $?"
 """
+
+
+def journal(vm: dict[str, Any]) -> str:
+    return Path(vm["journal"]).read_text()
 
 
 class Metric:
     """Stands in for Monitoring: a backlog that a test sets."""
 
-    apis = ("none",)
-
     def __init__(self) -> None:
         self.value: float | None = 0
 
-    def newest(self, metric: str, _filter: str, now: float) -> tuple[float, float] | None:
+    def newest(self, metric: str, wanted: str, now: float) -> tuple[float, float] | None:
         assert metric == METRIC
         return None if self.value is None else (now - 120, self.value)
 
@@ -55,12 +60,12 @@ class Made:
         self.daemon = serve.GcpDaemon(serve.parse(options))
         self.site = self.daemon.site
         self.metric = Metric()
-        self.site.plugins.insert(0, self.metric)
-        self.compute = next(each for each in self.site.plugins if isinstance(each, Compute))
+        self.site.plugin(Monitoring).newest = self.metric.newest
+        self.compute = self.site.plugin(Compute)
         self.count = 0
         self.principal = self._owner()
         self.call("iam", "POST", f"v1/{PROJECT}/serviceAccounts", {"accountId": "worker"})
-        self.account = f"worker@{seed.PROJECT}.iam.gserviceaccount.com"
+        self.account = f"worker@{project.PROJECT}.iam.gserviceaccount.com"
 
     def _owner(self) -> str:
         bindings = self.site.resources.policy(f"cloudresourcemanager/{PROJECT}")["bindings"]
@@ -120,10 +125,11 @@ class Made:
         return self.call("compute", "POST", f"{group}/listManagedInstances{query}").get("managedInstances", [])
 
     def running(self, group: str, count: int) -> list[dict[str, Any]]:
-        """Wait until this many instances of a group run and their containers work. Returns them."""
+        """Wait until this many instances of a group run and their workers have said so. Returns them."""
 
         def look() -> list[dict[str, Any]]:
-            working = [each["name"] for each in self.control("list")["instances"] if each["containers"]]
+            made = [each for each in self.control("list")["instances"] if each["containers"]]
+            working = [each["name"] for each in made if "works as" in journal(each)]
             found = [each for each in self.listed(group) if each.get("instanceStatus") == "RUNNING"]
             return found if len(found) == count and all(each["name"] in working for each in found) else []
 
@@ -169,9 +175,9 @@ def test_from_a_backlog_to_machines_and_back_to_zero(made: Made) -> None:
     made.control("preempt", instance=first["name"])
     stopped = until(lambda: [e for e in made.listed(group) if e.get("instanceStatus") == "TERMINATED"])
     assert [each["name"] for each in stopped] == [first["name"]]
-    journal = Path(made.one(first["name"])["journal"]).read_text()
-    assert f"works as {first['name']}" in journal
-    assert "ended with 70" in journal, "the guest drained before it was cut off"
+    lines = journal(made.one(first["name"]))
+    assert f"works as {first['name']}" in lines
+    assert "ended with 70" in lines, "the guest drained before it was cut off"
     assert made.call("compute", "GET", group)["targetSize"] == 2, "a stopped machine stays wanted"
 
     operation = made.delete(group, [first["name"], second["name"]], skipInstancesOnValidationError=True)
@@ -220,7 +226,7 @@ def test_a_killed_worker_ends_its_machine_through_the_script(made: Made) -> None
     (pid,) = made.one(vm["name"])["containers"].values()
     os.kill(pid, signal.SIGKILL)
     until(lambda: made.listed(group)[0].get("instanceStatus") == "TERMINATED")
-    assert "ended with 137" in Path(made.one(vm["name"])["journal"]).read_text()
+    assert "ended with 137" in journal(made.one(vm["name"]))
     made.gone(group)
 
 
@@ -240,7 +246,7 @@ def test_pages_only_where_the_group_says_so(made: Made) -> None:
 
 @pytest.mark.parametrize(
     ("link", "skip"),
-    [("nonsense", True), ("zones/mars-a/instances/x", True), (f"zones/{seed.REGION}-a/instances/x", False)],
+    [("nonsense", True), ("zones/mars-a/instances/x", True), (f"zones/{project.REGION}-a/instances/x", False)],
 )
 def test_instances_that_are_none_fail_the_call(made: Made, link: str, skip: bool) -> None:
     group = made.group()
@@ -342,15 +348,17 @@ time.sleep(120)
     until(lambda: not sleeping(4646) and not Path(f"/proc/{holder}").exists())
 
 
-def test_a_machine_reaches_the_apis_with_its_account_and_not_the_controls(made: Made) -> None:
+def machine(made: Made, name: str) -> Vm:
+    return next(fleet.vms[name] for fleet in made.compute._groups.fleets.values() if name in fleet.vms)
+
+
+def test_a_machine_reaches_the_apis_with_its_account(made: Made) -> None:
     made.control("settings", environment={"EXTRA": "given"})
     group = made.group(1)
     (vm,) = made.running(group, 1)
     made.control("settings", environment={})
-    machine = next(
-        each for fleet in made.compute.fleets.values() for name, each in fleet.vms.items() if name == vm["name"]
-    )
-    token = machine._token()["access_token"]
+    assert f"works as {vm['name']} given" in journal(made.one(vm["name"]))
+    token = machine(made, vm["name"])._token()["access_token"]
     assert made.site.tokens.principal(token) == f"serviceAccount:{made.account}"
     url = f"{made.site.url}/compute/v1/{group}/listManagedInstances"
     request = urllib.request.Request(url, b"", {"Authorization": f"Bearer {token}"})
@@ -358,21 +366,28 @@ def test_a_machine_reaches_the_apis_with_its_account_and_not_the_controls(made: 
         urllib.request.urlopen(request, timeout=300)
     refused.value.close()
     assert refused.value.code == 403, "a worker has no rights on Compute"
+    made.gone(group)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (f"compute/v1/{REGION}/instanceGroupManagers", 401),
+        pytest.param("_localcloud/health", 404, marks=pytest.mark.namespaces),  # they keep the controls out of reach
+    ],
+)
+def test_a_container_without_a_token_is_refused(made: Made, path: str, code: int) -> None:
     script = (
-        f"import os,urllib.request\nfor path in ('_localcloud/health', 'compute/v1/{REGION}/instanceGroupManagers'):\n"
-        " try: urllib.request.urlopen(os.environ['GOOGLE_BASE_URL'][:-7] + path)\n"
-        " except urllib.error.HTTPError as error: print(path, error.code)\n"
+        "import os, urllib.request\n"
+        f"try: urllib.request.urlopen(os.environ['GOOGLE_BASE_URL'][:-7] + {path!r})\n"
+        "except urllib.error.HTTPError as error: print(error.code)\n"
     )
+    group = made.group(1)
+    (vm,) = made.running(group, 1)
     with tempfile.TemporaryFile() as output:
         description = {"argv": ["python3", "-c", script], "mounts": []}
-        process, problem = machine.contain(None, description, {}, output.fileno())
+        process, problem = machine(made, vm["name"]).contain(None, description, {}, output.fileno())
         assert (process.wait(300), problem) == (0, "")
         output.seek(0)
-        assert output.read().decode().splitlines() == [
-            "_localcloud/health 404",
-            f"compute/v1/{REGION}/instanceGroupManagers 401",
-        ]
-    made.control("preempt", instance=vm["name"])
-    until(lambda: "works as" in Path(made.one(vm["name"])["journal"]).read_text())
-    assert f"works as {vm['name']} given" in Path(made.one(vm["name"])["journal"]).read_text()
+        assert output.read().decode() == f"{code}\n"
     made.gone(group)

@@ -87,7 +87,7 @@ def test_the_daemon_samples_the_backlog_and_shows_it_late_with_gaps(tmp_path: Pa
         while not any(age > 0 for _, age in points(AGE)):
             assert time.monotonic() < end
             time.sleep(0.02)
-        monitoring = next(plugin for plugin in site.plugins if isinstance(plugin, Monitoring))
+        monitoring = site.plugin(Monitoring)
         assert monitoring.newest(METRIC, RESOURCE, site.clock.now()) is not None
         until = monitoring.gap({"seconds": 900})["until"]
         while not any(at > until for at, _ in points()) and time.monotonic() < end:

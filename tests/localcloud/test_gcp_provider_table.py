@@ -13,7 +13,7 @@ from localcloud.gcp.provider import resources as gcp
 from localcloud.gcp.provider.assets import ARCHIVE, ASSET, SIGNATURE, content_of
 from localcloud.gcp.provider.calls import Calls
 from localcloud.gcp.provider.kind import GCP
-from localcloud.provider import resources
+from localcloud.provider import plan
 from localcloud.provider.convert import UNKNOWN, RefusedError
 from localcloud.provider.table import UnknownTypeError, fill
 
@@ -30,7 +30,7 @@ DISK = {"sourceImage": "projects/cos-cloud/global/images/family/cos-stable", "di
 def test_a_dashboard_that_is_known_only_after_up_is_previewed():
     """Its JSON names resources of the same `up`."""
     row = GCP.row("gcp:monitoring/dashboard:Dashboard")
-    assert resources.check(row, "board", {}, {"dashboardJson": UNKNOWN}, b"")["dashboardJson"] == UNKNOWN
+    assert plan.check(row, "board", {}, {"dashboardJson": UNKNOWN}, b"")["dashboardJson"] == UNKNOWN
 
 
 def sdk_class(token: str) -> type:
@@ -47,7 +47,7 @@ def camel(name: str) -> str:
 
 def checked(token: str, **inputs: Any) -> dict[str, Any]:
     """Checked inputs of a new resource called `main`."""
-    return resources.check(GCP.row(token), "main", {}, inputs, b"seed")
+    return plan.check(GCP.row(token), "main", {}, inputs, b"seed")
 
 
 @pytest.mark.parametrize("token", sorted(GCP.rows))
@@ -114,7 +114,7 @@ def test_unknown_type_names_the_nearest() -> None:
 
 def test_automatic_name_is_what_google_takes() -> None:
     subnet = "gcp:compute/subnetwork:Subnetwork"
-    name = resources.check(GCP.row(subnet), "Team-net", {}, {"network": UNKNOWN}, b"s")["name"]
+    name = plan.check(GCP.row(subnet), "Team-net", {}, {"network": UNKNOWN}, b"s")["name"]
     assert re.fullmatch(r"team-net-[0-9a-f]{7}", name)
 
 
@@ -199,7 +199,7 @@ def test_lifecycle_words_become_googles() -> None:
     ],
 )
 def test_replacement(token: str, old: dict[str, Any], new: dict[str, Any], replaced: set[str]) -> None:
-    changes = resources.diff(GCP.row(token), old, new)
+    changes = plan.diff(GCP.row(token), old, new)
     assert changes
     assert {path for path, (_, replaces) in changes.items() if replaces} == replaced
 
@@ -207,13 +207,13 @@ def test_replacement(token: str, old: dict[str, Any], new: dict[str, Any], repla
 def test_what_google_fills_in_stays_when_it_is_left_out() -> None:
     """Therefore a stack states the value in both cases."""
     given = {"mode": "ON", "stabilizationPeriod": 60}
-    assert resources.diff(GCP.row(SCALER), {"autoscalingPolicy": given}, {"autoscalingPolicy": {"mode": "ON"}}) == {}
-    assert resources.diff(GCP.row(BUCKET), {"versioning": {"enabled": True}}, {}) == {}
+    assert plan.diff(GCP.row(SCALER), {"autoscalingPolicy": given}, {"autoscalingPolicy": {"mode": "ON"}}) == {}
+    assert plan.diff(GCP.row(BUCKET), {"versioning": {"enabled": True}}, {}) == {}
 
 
 def test_the_mode_that_another_writes_is_no_change() -> None:
     old, new = {"autoscalingPolicy": {"mode": "OFF"}}, {"autoscalingPolicy": {"mode": "ONLY_SCALE_OUT"}}
-    assert resources.diff(GCP.row(SCALER), old, new, ["autoscalingPolicy.mode"]) == {}
+    assert plan.diff(GCP.row(SCALER), old, new, ["autoscalingPolicy.mode"]) == {}
 
 
 def test_what_google_fills_in_is_unknown_in_a_preview() -> None:

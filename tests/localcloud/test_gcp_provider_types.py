@@ -13,7 +13,7 @@ from localcloud.gcp.provider import invokes
 from localcloud.gcp.provider.calls import Calls, GoogleError
 from localcloud.gcp.provider.kind import GCP
 from localcloud.gcp.provider.resources import GcpResource
-from localcloud.provider import resources
+from localcloud.provider import plan
 
 pytestmark = pytest.mark.xdist_group("localcloud-gcp-provider")
 REGION = "us-central1"
@@ -42,7 +42,7 @@ class Life:
         self.id, self.outputs = self.resource.create(self.inputs, 30)
 
     def checked(self, called: str, inputs: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-        found = resources.check(self.row, called, old, inputs, b"seed")
+        found = plan.check(self.row, called, old, inputs, b"seed")
         if self.row.labels:
             found["effectiveLabels"] = {"by": "test", **(found.get("labels") or {})}
         return found
@@ -59,7 +59,7 @@ class Life:
             "x", {**{k: v for k, v in self.inputs.items() if k != "effectiveLabels"}, **inputs}, self.inputs
         )
         new = {key: value for key, value in new.items() if value is not None}
-        assert not [path for path, (_, replaces) in resources.diff(self.row, self.inputs, new).items() if replaces]
+        assert not [path for path, (_, replaces) in plan.diff(self.row, self.inputs, new).items() if replaces]
         self.outputs = self.resource.update(self.id, self.inputs, self.outputs, new, 30)
         self.inputs = new
         return self.outputs
@@ -190,14 +190,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("token", "inputs", "changed"), CASES, ids=[case[0].rpartition(":")[2] for case in CASES])
 def test_a_life(calls: Calls, token: str, inputs: dict[str, Any], changed: dict[str, Any]) -> None:
     life = Life(calls, token, "main", **inputs)
-    assert resources.diff(life.row, life.inputs, life.refreshed()) == {}
+    assert plan.diff(life.row, life.inputs, life.refreshed()) == {}
     imported = life.resource.read(life.id, {}, {}, {"by": "test"})
     assert imported is not None
     assert all(imported[1][key] for key in life.row.required if key not in ("replication", "project"))
     if changed:
         outputs = life.changes(**changed)
         assert {key: outputs.get(key) for key in changed} == changed
-        assert resources.diff(life.row, life.inputs, life.refreshed()) == {}
+        assert plan.diff(life.row, life.inputs, life.refreshed()) == {}
     life.ends()
 
 
@@ -225,7 +225,7 @@ def test_a_position_of_zero_is_a_change_of_a_dashboard_after_each_refresh(calls:
         layout = {"columns": 48, "tiles": [{**position, "width": 48, "height": 4, "widget": {"title": "a"}}]}
         body = json.dumps({"displayName": "a", "mosaicLayout": layout})
         board = Life(calls, "gcp:monitoring/dashboard:Dashboard", "d", dashboardJson=body)
-        found = resources.diff(board.row, board.inputs, board.refreshed())
+        found = plan.diff(board.row, board.inputs, board.refreshed())
         board.ends()
         return bool(found)
 
@@ -255,7 +255,7 @@ def test_a_job_that_someone_paused_is_drift(calls: Calls) -> None:
     job = Life(calls, token, "paused", **given, paused=False)
     calls.request("cloudscheduler", "POST", f"v1/{job.id}:pause", None, {})
     found = job.refreshed()
-    assert resources.diff(job.row, found, job.inputs) == {"paused": ("update", False)}
+    assert plan.diff(job.row, found, job.inputs) == {"paused": ("update", False)}
     job.resource.update(job.id, found, job.outputs, job.inputs, 30)
     assert job.refreshed() == job.inputs
     job.ends()
@@ -363,7 +363,7 @@ def test_a_fleet(calls: Calls) -> None:
         autoscalingPolicy=policy,
     )
     for life in (network, router, subnet, nat, wall, template, group, scaler):
-        assert resources.diff(life.row, life.inputs, life.refreshed()) == {}, life.row.token
+        assert plan.diff(life.row, life.inputs, life.refreshed()) == {}, life.row.token
     with pytest.raises(GoogleError, match="is already being used by"):
         template.resource.delete(template.id, template.outputs, 30)
     path = f"projects/{calls.project}/regions/{REGION}/autoscalers?autoscaler={scaler.outputs['name']}"
@@ -375,7 +375,7 @@ def test_a_fleet(calls: Calls) -> None:
     kept = calls.request("compute", "GET", at)["instanceFlexibilityPolicy"]["instanceSelections"]
     assert {key: value["rank"] for key, value in kept.items()} == {"c3d": 1}
     calls.request("compute", "PATCH", at, None, {"updatePolicy": {"type": "PROACTIVE", "maxUnavailable": {"fixed": 9}}})
-    drifted = resources.diff(group.row, group.refreshed(), group.inputs)
+    drifted = plan.diff(group.row, group.refreshed(), group.inputs)
     assert drifted == dict.fromkeys(("updatePolicy.maxUnavailableFixed", "updatePolicy.type"), ("update", False))
     for life in (scaler, group, template, wall, nat, subnet, router, network):
         life.ends()
@@ -451,3 +451,20 @@ def test_functions(calls: Calls) -> None:
     assert "us-central1-a" in invokes.invoke("gcp:compute/getZones:getZones", {}, calls)["names"]
     agent = invokes.invoke("gcp:storage/getProjectServiceAccount:getProjectServiceAccount", {}, calls)
     assert agent["emailAddress"].startswith("service-123456789012@")
+
+
+def test_an_image_is_found_by_name_family_or_filter(calls: Calls) -> None:
+    images, get = f"compute/v1/projects/{calls.project}/global/images", "gcp:compute/getImage:getImage"
+    for name, family in (("hardened-1", "hardened"), ("hardened-2", "hardened"), ("other", "rest")):
+        body = {"name": name, "family": family, "architecture": "ARM64", "diskSizeGb": "20"}
+        calls.request("compute", "POST", images, body=body)
+    named = invokes.invoke(get, {"name": "other"}, calls)
+    assert (named["status"], named["diskSizeGb"], named["project"]) == ("READY", 20, calls.project)
+    assert invokes.invoke(get, {"family": "hardened"}, calls)["name"] == "hardened-2"
+    both = '(name = "{}") (architecture = "{}")'.format
+    assert invokes.invoke(get, {"filter": both("other", "ARM64")}, calls)["name"] == "other"
+    with pytest.raises(RuntimeError, match="no image"):
+        invokes.invoke(get, {"filter": both("other", "X86_64")}, calls)
+    for missing in ({"name": "none"}, {"family": "none"}, {"name": "other", "project": "another"}):
+        with pytest.raises(GoogleError, match=r"was not found|denied"):
+            invokes.invoke(get, missing, calls)

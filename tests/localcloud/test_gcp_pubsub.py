@@ -325,7 +325,7 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
         with pytest.raises(RestError, match=r"pubsub\.topics\.publish"):
             call("POST", f"{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]}, "user:nobody@example.com")
         call("POST", f"{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]})
-        plugin = next(plugin for plugin in site.plugins if isinstance(plugin, PubSubPlugin))
+        plugin = site.plugin(PubSubPlugin)
         assert plugin.backlog()[sub]["unacked"] == 1
         assert [attempt() for _ in range(7)] == [1, 2, 3, 4, 5, 6, 7]
         agent = [f"serviceAccount:{seed.agent('pubsub.googleapis.com')}"]
@@ -357,7 +357,7 @@ def test_a_client_that_leaves_takes_the_next_message_with_it_until_the_deadline(
         leaving = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=SECONDS)
         headers = {"Authorization": f"Bearer {site.tokens.issue(OWNER)['access_token']}"}
         leaving.request("POST", f"/pubsub/v1/{sub}:pull", b'{"maxMessages": 1}', headers)
-        process = next(plugin.process for plugin in site.plugins if isinstance(plugin, PubSubPlugin))
+        process = site.plugin(PubSubPlugin).process
         while not process.control()["counters"]["pulls"]:
             assert site.clock.now() - before < SECONDS * 5
         leaving.close()

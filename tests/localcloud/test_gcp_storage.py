@@ -13,9 +13,9 @@ import obstore
 import pytest
 from obstore.store import GCSStore
 
-from localcloud.gcp.objects import Content, Objects
 from localcloud.gcp.serve import GcpDaemon, parse
-from localcloud.gcp.storage import Storage
+from localcloud.gcp.storage.objects import Content, Objects
+from localcloud.gcp.storage.plugin import Storage
 from tidemill.errors import StoreError
 from tidemill.layout import ChunkKey
 from tidemill.ledger import attempts
@@ -40,7 +40,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpDaemon]:
 
 
 def storage_of(daemon: GcpDaemon) -> Storage:
-    return next(plugin for plugin in daemon.site.plugins if isinstance(plugin, Storage))
+    return daemon.site.plugin(Storage)
 
 
 def token(daemon: GcpDaemon, principal: str = OWNER) -> str:

@@ -15,8 +15,6 @@ from tests.localcloud.harness import Account, account
 from worker_image.oci import Layout
 from worker_image.tools import architecture, crane
 
-pytestmark = pytest.mark.namespaces
-
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
 PROGRAM = """\
 package main
@@ -83,6 +81,7 @@ def run(cloud: Account, queue: str):
     return runs
 
 
+@pytest.mark.namespaces
 def test_the_root_is_the_images(cloud, run, program, tmp_path):
     image = push(cloud, program, tmp_path, "team/look", Env=["A=image", "PATH=/somewhere"])
     done = run("look", image=image)
@@ -90,6 +89,7 @@ def test_the_root_is_the_images(cloud, run, program, tmp_path):
     assert cloud.lines(done["jobId"]) == ["dev", "proc", "program", "sys", "tmp"]
 
 
+@pytest.mark.namespaces
 def test_entrypoint_environment_and_command(cloud, run, program, tmp_path):
     image = push(cloud, program, tmp_path, "team/say", Env=["A=image", "PATH=/somewhere"], Cmd=["say", "default"])
     assert cloud.lines(run(image=image)["jobId"]) == ["[default] image /somewhere"]
@@ -101,7 +101,7 @@ def test_an_image_that_the_registry_does_not_know(cloud, run, program, tmp_path)
     push(cloud, program, tmp_path, "team/known")
     done = run("look", image=f"{ECR}/team/known:v2")
     assert done["status"] == "FAILED"
-    (container,) = done["attempts"][-1]["taskProperties"][0]["containers"]
+    container = done["attempts"][-1]["container"]
     assert container["reason"].startswith("CannotPullContainerError: Error response from daemon: manifest for")
     assert "exitCode" not in container
 
@@ -115,6 +115,6 @@ def test_without_namespaces_an_image_with_a_root_of_its_own_is_refused_at_once(p
             plain.run(queue, definition)
         monkeypatch.setattr(plain.api, "_refuse_image", lambda reference: None)  # it was pushed after the submit
         done = plain.ended(plain.run(queue, definition))
-    (container,) = done["attempts"][-1]["taskProperties"][0]["containers"]
+    container = done["attempts"][-1]["container"]
     assert done["statusReason"] == "Task failed to start"
     assert "has a root of its own, which needs namespaces" in container["reason"]

@@ -12,13 +12,14 @@ import pytest
 from moto import mock_aws
 from moto.core.exceptions import JsonRESTError
 
-from localcloud.aws import insights as emulated
+from localcloud.aws.mended import insights as emulated
 from tests.unit.client_fakes import descriptor
-from tidemill.backends import LogSearch
-from tidemill.backends.aws import insights
-from tidemill.backends.aws.batch import AwsBatch
-from tidemill.backends.patterns import common, pattern_of
+from tidemill.clouds.account import LogSearch
+from tidemill.clouds.aws import insights
+from tidemill.clouds.aws.account import AwsAccount
+from tidemill.clouds.patterns import common, pattern_of
 from tidemill.errors import CloudError
+from tidemill.services.batch.backend import AwsBatch
 
 JOB = "tiles-0a1b2c3d"
 GROUP = "/tidemill/vision-dev"
@@ -44,7 +45,7 @@ class Group:
         self.calls: list[str] = []
         self.client = session.client("logs")
         session.events.register("before-call.logs", lambda model, **_: self.calls.append(model.name))
-        self.backend = AwsBatch(descriptor(), session)
+        self.backend = AwsBatch(descriptor(), AwsAccount(descriptor(), session))
         self.client.create_log_group(logGroupName=GROUP)
         for name in ("a", "b"):
             self.client.create_log_stream(logGroupName=GROUP, logStreamName=name)
@@ -64,7 +65,7 @@ class Group:
 
     def search(self, **wanted):
         search = LogSearch(JOB, since=time.time() - 3600, printed=True, say=self.said.append, **wanted)
-        return [line.said for line in self.backend.search_logs(search)]
+        return [line.said for line in self.backend.account.search_logs(search)]
 
 
 def emulate(monkeypatch):

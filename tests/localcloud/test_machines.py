@@ -15,8 +15,6 @@ from localcloud.machines import namespaces
 from tests.gate import Gate, gate
 from tests.localcloud.harness import Account, account, until
 
-pytestmark = pytest.mark.namespaces
-
 DRAINING = "mkdir -p /etc/ecs && echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config"
 RETRY_HOST = {
     "retryStrategy": {
@@ -67,6 +65,7 @@ def machines(cloud: Account) -> list[dict[str, Any]]:
     return cloud.api.control["machines"]({})["machines"]
 
 
+@pytest.mark.namespaces
 def test_instance_metadata_as_a_child_sees_it(cloud: Account) -> None:
     queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(MetadataOptions={"HttpTokens": "required"})))
     job = cloud.run(queue, cloud.definition("python3", "-c", PROBE))
@@ -85,6 +84,7 @@ def test_instance_metadata_as_a_child_sees_it(cloud: Account) -> None:
     assert "task" not in seen, "a task without a role is told of no credentials"
 
 
+@pytest.mark.namespaces
 def test_version_one_of_the_metadata_where_the_template_allows_it(cloud: Account) -> None:
     queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(MetadataOptions={"HttpTokens": "optional"})))
     job = cloud.run(queue, cloud.definition("python3", "-c", PROBE))
@@ -92,6 +92,7 @@ def test_version_one_of_the_metadata_where_the_template_allows_it(cloud: Account
     assert json.loads(cloud.lines(job)[0])["v1"].startswith("i-")
 
 
+@pytest.mark.namespaces
 def test_user_data_runs_as_rendered_and_changes_nothing_here(cloud: Account, held: Gate) -> None:
     script = f"""#!/bin/bash
 {DRAINING}
@@ -115,7 +116,7 @@ exit 0
     ]
     definition = cloud.definition(
         "sh", "-c", f"cat /data/file; touch /data/x || echo read-only; echo kept > /srv/deep/shared/kept; {held.wait}",
-        mountPoints=mounts, task={"volumes": volumes},
+        mountPoints=mounts, volumes=volumes,
     )  # fmt: skip
     job = cloud.run(queue, definition)
     config = until(lambda: [each["config"] for each in machines(cloud) if job in each["children"]])[0]
@@ -153,7 +154,7 @@ def test_a_reclaimed_machine_gets_notice_and_then_nothing(draining: bool, held: 
         assert [each["doomed"] for each in machines(cloud) if each["instance"] == doomed] == [True]
         again = until(lambda: (j := cloud.job(job))["status"] == "RUNNING" and len(j["attempts"]) == 1 and j)
         assert again["attempts"][0]["statusReason"] == f"Host EC2 (instance {doomed}) terminated."
-        assert "exitCode" not in again["attempts"][0]["taskProperties"][0]["containers"][0]
+        assert "exitCode" not in again["attempts"][0]["container"]
         assert doomed not in [each["instance"] for each in machines(cloud)]
         cloud.batch.terminate_job(jobId=job, reason="enough")
         until(lambda: not machines(cloud))
@@ -170,6 +171,7 @@ def test_a_reclaimed_machine_gets_notice_and_then_nothing(draining: bool, held: 
         assert {each["instance"] for each in late} <= {doomed}
 
 
+@pytest.mark.namespaces
 def test_the_notice_is_in_the_metadata() -> None:
     with account(reclaim_seconds=600) as cloud:
         sees_its_notice(cloud)
@@ -331,7 +333,7 @@ systemctl enable --now watch.service
             "sh", "-c", "cat $THERE/machine; until test -e $THERE/notice; do sleep 0.05; done; echo kept > $KEPT",
             environment=[{"name": "THERE", "value": "/tidemill"}, {"name": "KEPT", "value": "/shared/kept"}],
             mountPoints=[{"sourceVolume": name, "containerPath": f"/{name}"} for name in mounted],
-            task={"volumes": [{"name": name, "host": {"sourcePath": path}} for name, path in mounted.items()]},
+            volumes=[{"name": name, "host": {"sourcePath": path}} for name, path in mounted.items()],
         )  # fmt: skip
         job = cloud.run(queue, definition)
         running = until(lambda: [each for each in machines(cloud) if each["children"]])[0]
@@ -345,6 +347,7 @@ systemctl enable --now watch.service
     assert not Path("/var/lib/tidemill/worker").exists()
 
 
+@pytest.mark.namespaces
 def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account, tmp_path: Path) -> None:
     s3 = service_client("s3", "us-west-2")
     s3.create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
@@ -355,7 +358,7 @@ def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account, tmp_pa
     definition = cloud.definition(
         "sh", "-c", "cd /models; find . -type f; cat deep/weights",
         mountPoints=[{"sourceVolume": "s3", "containerPath": "/models", "readOnly": True}],
-        task={"volumes": [{"name": "s3", "host": {"sourcePath": "/mnt/s3"}}]},
+        volumes=[{"name": "s3", "host": {"sourcePath": "/mnt/s3"}}],
     )  # fmt: skip
     job = cloud.run(cloud.queue(cloud.environment(launchTemplate=cloud.template(script))), definition)
     assert cloud.ended(job)["status"] == "SUCCEEDED"

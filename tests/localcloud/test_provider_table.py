@@ -111,13 +111,18 @@ def test_no_property_of_a_row_is_deaf_to_a_change(token: str) -> None:
                 "state": "ENABLED",
                 "priority": 1,
                 "jobStateTimeLimitActions": [
-                    {"action": "CANCEL", "maxTimeSeconds": 60, "reason": "x", "state": "RUNNABLE"},
+                    {"action": "CANCEL", "maxTimeSeconds": 60, "reason": "x", "state": "RUNNABLE"}
                 ],
             },
             "jobStateTimeLimitActions[0].maxTimeSeconds",
             "600 and 86400",
         ),
-        (DEFINITION, {"type": "container", "ecsProperties": '{"taskProps": []}'}, "ecsProperties.taskProps", "taskPro"),
+        (
+            DEFINITION,
+            {"type": "container", "containerProperties": '{"ulimit": []}'},
+            "containerProperties.ulimit",
+            "ulimits",
+        ),
         (DEFINITION, {"type": "container", "timeout": {"attemptDurationSeconds": 5}}, "timeout", "below 60"),
         ("aws:iam/role:Role", {"assumeRolePolicy": "{}", "name": "a b"}, "name", "does not match"),
         ("aws:iam/role:Role", {"assumeRolePolicy": "{}", "name": "n" * 65}, "name", "is not within 1 and 64"),
@@ -281,7 +286,7 @@ def test_compute_environment_replacement(old: dict[str, Any], new: dict[str, Any
         (QUEUE, {"name": "a", "priority": 1}, {"name": "a", "priority": 2}, set()),
         (QUEUE, {"name": "a"}, {"name": "b"}, {"name"}),
         (QUEUE, {"schedulingPolicyArn": "a"}, {"schedulingPolicyArn": "b"}, set()),
-        (DEFINITION, {"ecsProperties": '{"a": 1}'}, {"ecsProperties": '{"a": 2}'}, set()),
+        (DEFINITION, {"containerProperties": '{"a": 1}'}, {"containerProperties": '{"a": 2}'}, set()),
         (DEFINITION, {"name": "a"}, {"name": "b"}, {"name"}),
         ("aws:s3/bucket:Bucket", {"bucket": "a"}, {"bucket": "b"}, {"bucket"}),
         ("aws:s3/bucket:Bucket", {"forceDestroy": False}, {"forceDestroy": True}, set()),
@@ -302,8 +307,8 @@ def test_replacement(token: str, old: dict[str, Any], new: dict[str, Any], repla
 def test_no_difference_in_order_of_sets_form_of_json_or_number_as_text() -> None:
     shuffled = environment(instanceTypes=["m6i.large", "c6i.large"], maxVcpus="16")
     assert resources.diff(CE, environment(), shuffled) == {}
-    old = {"ecsProperties": json.dumps({"a": [1], "b": 2})}
-    assert resources.diff(DEFINITION, old, {"ecsProperties": '{"b":2,\n "a":[1]}'}) == {}
+    old = {"containerProperties": json.dumps({"a": [1], "b": 2})}
+    assert resources.diff(DEFINITION, old, {"containerProperties": '{"b":2,\n "a":[1]}'}) == {}
     assert resources.diff(QUEUE, {"tags": {}}, {}) == {}
     assert resources.diff(CE, environment(), environment(maxVcpus=32), ["computeResources"]) == {}
 

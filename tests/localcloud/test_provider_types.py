@@ -170,10 +170,9 @@ def world(clients: resources.Clients) -> World:
 
 
 def container(image: str) -> str:
-    """ECS properties with one container."""
+    """Container properties."""
     needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "128"}]
-    item = {"name": "item", "image": image, "command": ["true"], "resourceRequirements": needs}
-    return json.dumps({"taskProperties": [{"containers": [item]}]})
+    return json.dumps({"image": image, "command": ["true"], "resourceRequirements": needs})
 
 
 def destination(world: World, prefix: str) -> dict[str, Any]:
@@ -425,11 +424,11 @@ def test_life(token: str, world: World) -> None:
 def test_a_job_definition_keeps_older_revisions_only_when_told_so(world: World) -> None:
     token = "aws:batch/jobDefinition:JobDefinition"
     for keep, active in ((False, 2), (True, 1)):
-        given = {"type": "container", "ecsProperties": container("a"), "deregisterOnNewRevision": keep}
+        given = {"type": "container", "containerProperties": container("a"), "deregisterOnNewRevision": keep}
         resource = resources.Resource(token, world.clients)
         inputs = complete(token, f"revision{keep}", given)
         resource_id, outputs = resource.create(inputs, 30)
-        news = complete(token, f"revision{keep}", given | {"ecsProperties": container("b")}, inputs)
+        news = complete(token, f"revision{keep}", given | {"containerProperties": container("b")}, inputs)
         outputs = resource.update(resource_id, inputs, outputs, news, 30)
         assert outputs["revision"] == 2
         assert outputs["arn"] == f"{outputs['arnPrefix']}:2"
@@ -438,25 +437,16 @@ def test_a_job_definition_keeps_older_revisions_only_when_told_so(world: World) 
         resource.delete(resource_id, outputs, 30)
 
 
-@pytest.mark.parametrize(
-    ("kind", "linux", "drifts"),
-    [
-        ("containerProperties", {}, False),
-        ("ecsProperties", {}, True),
-        ("ecsProperties", {"devices": [], "tmpfs": []}, False),
-    ],
-)
-def test_empty_lists_that_batch_adds_are_a_change_of_ecs_properties_alone(world: World, kind, linux, drifts) -> None:
+def test_empty_lists_that_batch_adds_to_a_container_are_no_change(world: World) -> None:
     token = "aws:batch/jobDefinition:JobDefinition"
     needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
-    plain = {"image": "i", "resourceRequirements": needs, "linuxParameters": {"initProcessEnabled": True, **linux}}
-    document = plain if kind == "containerProperties" else {"taskProperties": [{"containers": [plain | {"name": "a"}]}]}
-    inputs = complete(token, f"lists-{kind}-{drifts}", {"type": "container", kind: json.dumps(document)})
+    document = {"image": "i", "resourceRequirements": needs, "linuxParameters": {"initProcessEnabled": True}}
+    inputs = complete(token, "lists", {"type": "container", "containerProperties": json.dumps(document)})
     resource = resources.Resource(token, world.clients)
     resource_id, outputs = resource.create(inputs, 30)
     seen = resource.read(resource_id, outputs, inputs, {})
     assert seen is not None
-    assert (seen[1][kind] != inputs[kind]) is drifts
+    assert seen[1]["containerProperties"] == inputs["containerProperties"]
     resource.delete(resource_id, outputs, 30)
 
 

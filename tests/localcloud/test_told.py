@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
-from localcloud.aws import gaps
 from localcloud.aws.accounts import service_client
+from localcloud.aws.mended import gaps  # noqa: F401
 from tests.components.recording import Recorder, run
 from tests.localcloud.harness import REGION, Account, account, until
 from tests.localcloud.test_explain_aws import SMALL, Team
 from tidemill.client import Job
-from tidemill.client.looking import observe
+from tidemill.client.watch.observation import observe
 
 
 class Oncall:
@@ -58,7 +58,6 @@ def planned(queue: str) -> Recorder:
 @pytest.fixture
 def team() -> Iterator[Team]:
     with pytest.MonkeyPatch.context() as patch, account(namespaces=False, submit_rate=1000) as cloud:
-        gaps.fill()
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{cloud.port}")
         yield Team(cloud)
 

@@ -1,4 +1,4 @@
-"""The operations of AWS Batch, and the controls with which tests and the demo steer the emulation."""
+"""The operations of AWS Batch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import replace
 
 from botocore import xform_name
 
-from localcloud.aws.batch.catalog import Catalog, page, valid_name
+from localcloud.aws.batch.catalog import page, valid_name
+from localcloud.aws.batch.controls import BatchControls
 from localcloud.aws.batch.core import (
     BatchError,
     Core,
@@ -25,26 +24,26 @@ from localcloud.aws.batch.core import (
     now_ms,
     refuse_left_out,
 )
-from localcloud.aws.batch.jobs import ENDED, Child, Job, Task, describe, known, summarize, with_empty_lists
-from localcloud.aws.batch.machines import Machine, refused
+from localcloud.aws.batch.definitions import Definitions, check_retry, check_timeout
+from localcloud.aws.batch.environments import Environments
+from localcloud.aws.batch.fleet import BatchFleet
+from localcloud.aws.batch.jobs import ENDED, Child, Job, Task, describe, summarize
+from localcloud.aws.batch.machines import refused
+from localcloud.aws.batch.queues import Queues
 from localcloud.aws.batch.scheduler import Scheduler
 from localcloud.machines import namespaces
 from localcloud.machines.images import PullError, Registry
 
 SUBMIT_BYTES = 30 * 1024
-DEFINITION_BYTES = 24 * 1024
 """https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"""
 SUBMIT_LEFT_OUT = (
-    "nodeOverrides", "eksPropertiesOverride", "consumableResourcePropertiesOverride",
+    "nodeOverrides", "ecsPropertiesOverride", "eksPropertiesOverride", "consumableResourcePropertiesOverride",
     "schedulingPriorityOverride",
 )  # fmt: skip
 SNAPSHOT = 100
 """https://docs.aws.amazon.com/batch/latest/APIReference/API_FrontOfQueueDetail.html"""
 MOST_DEPENDENCIES = 20
 """https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitJob.html"""
-DEFINITION_LEFT_OUT = (
-    "parameters", "nodeProperties", "eksProperties", "consumableResourceProperties", "schedulingPriority",
-)  # fmt: skip
 
 
 class BatchApi:
@@ -54,22 +53,17 @@ class BatchApi:
         for folder in ("machines", "root"):
             shutil.rmtree(settings.state_dir / folder, ignore_errors=True)
         self._core = Core(settings, host)
-        self._catalog = Catalog(self._core)
-        self._scheduler = Scheduler(self._core, self._catalog)
-        self._catalog.end_jobs = self._end_jobs
-        self._definitions: dict[str, Json] = {}
+        self._definitions = Definitions()
+        self._environments = Environments(self._core)
+        self._queues = Queues(self._core, self._environments.all)
+        self._parts = (self, self._definitions, self._environments, self._queues)
+        self._fleet = BatchFleet(self._core, self._environments.all)
+        self._environments.retire, self._environments.cpus_of = self._fleet.retire, self._fleet.cpus_of
+        self._queues.end_jobs = self._end_jobs
         self._jobs: dict[str, Job] = {}
         self._tokens, self._refilled = float(settings.submit_rate), time.monotonic()
-        self.control: dict[str, Callable[[Json], Json]] = {
-            "reclaim": lambda p: self._of_a_machine(p, self._scheduler.reclaim),
-            "rebalance": lambda p: self._of_a_machine(p, Machine.give_hint),
-            "machines": self._machines,
-            "children": self._children,
-            "forget": self._forget,
-            "settings": self._change_settings,
-            "registry": lambda _: {"address": self._core.registry.address()},
-            "placements": lambda _: {"placements": list(self._scheduler.placements)},
-        }
+        self.control = BatchControls(self._core, self._fleet, self._jobs).by_name
+        self._scheduler = Scheduler(self._core, self._fleet, self._environments.all, self._queues.queues)
 
     def __call__(self, operation: str, params: Json, principal: object, region: str) -> Json:
         """Answer one call.
@@ -84,7 +78,7 @@ class BatchApi:
             BatchError: Batch refuses the call.
         """
         name = xform_name(operation)
-        handler = getattr(self, name, None) or getattr(self._catalog, name, None)
+        handler = next((found for part in self._parts if (found := getattr(part, name, None))), None)
         if handler is None:
             raise left_out(f"the operation {operation}")
         with self._core.lock:
@@ -95,64 +89,18 @@ class BatchApi:
     def stop(self) -> None:
         """End every child, machine and thread."""
         self._core.stop()
-        self._scheduler.close()
+        self._scheduler.join()
+        self._fleet.close()
+        self._core.join()
 
     def health(self) -> Json:
         """What a person needs to know about how children run here."""
-        return {
-            "namespaces": refused(self._core) or True,
-            "machines": len(self._scheduler.machines),
-        }
+        return {"namespaces": refused(self._core) or True, "machines": len(self._fleet.machines)}
 
     @property
     def registry(self) -> Registry:
         """The images that were pushed."""
         return self._core.registry
-
-    # Job definitions
-
-    def register_job_definition(self, p: Json, region: str) -> Json:
-        name = valid_name(p["jobDefinitionName"], "jobDefinitionName")
-        refuse_left_out(p, DEFINITION_LEFT_OUT, "a job definition")
-        if p["type"] != "container" or p.get("platformCapabilities", ["EC2"]) != ["EC2"]:
-            raise left_out("a job definition that is not for EC2 containers")
-        if len(json.dumps(p)) > DEFINITION_BYTES:
-            raise invalid("the job definition is larger than 24 KiB.")
-        Task.of(p)
-        _check_retry(p.get("retryStrategy"))
-        _check_timeout(p.get("timeout"))
-        same = [each["revision"] for each in self._definitions.values() if _is(each, name, region)]
-        revision = max(same, default=0) + 1
-        identity = arn(region, "job-definition", f"{name}:{revision}")
-        self._definitions[identity] = {"containerOrchestrationType": "ECS", "tags": {}} | p | {
-            "jobDefinitionArn": identity, "revision": revision, "status": "ACTIVE",
-        }  # fmt: skip
-        return {"jobDefinitionName": name, "jobDefinitionArn": identity, "revision": revision}
-
-    def _definition(self, reference: str, region: str) -> Json:
-        """Find a job definition by ARN, name:revision, or name (its newest active revision)."""
-        name, _, revision = reference.rsplit("/", maxsplit=1)[-1].partition(":")
-        every = [each for each in self._definitions.values() if _is(each, name, region)]
-        active = [each for each in every if each["status"] == "ACTIVE"]
-        found = [each for each in active if not revision or str(each["revision"]) == revision]
-        if not found:
-            raise BatchError(f"JobDefinition {reference} not found or is not active")
-        return found[-1]
-
-    def deregister_job_definition(self, p: Json, region: str) -> Json:
-        self._definition(p["jobDefinition"], region)["status"] = "INACTIVE"
-        return {}
-
-    def describe_job_definitions(self, p: Json, region: str) -> Json:
-        found = [each for identity, each in self._definitions.items() if f":{region}:" in identity]
-        if wanted := p.get("jobDefinitions"):
-            names = [each.split("/")[-1] for each in wanted]
-            found = [each for each in found if each["jobDefinitionArn"].split("/")[-1] in names]
-        if name := p.get("jobDefinitionName"):
-            found = [each for each in found if each["jobDefinitionName"] == name]
-        if status := p.get("status"):
-            found = [each for each in found if each["status"] == status]
-        return page("jobDefinitions", [with_empty_lists(each) for each in found], p)
 
     # Jobs
 
@@ -165,7 +113,7 @@ class BatchApi:
         size = p.get("arrayProperties", {}).get("size")
         if size is not None and not 2 <= size <= 10_000:
             raise invalid(f"array size {size} must be 2 to 10000.")
-        queue = self._catalog.queue(p["jobQueue"], region)
+        queue = self._queues.queues.find(p["jobQueue"], region)
         if queue.detail["state"] != "ENABLED" or queue.detail["status"] not in ("VALID", "UPDATING"):
             state = f"{queue.detail['state']} and {queue.detail['status']}"
             raise invalid(f"job queue {queue.arn} is {state}.")
@@ -175,9 +123,9 @@ class BatchApi:
             raise invalid(f"job queue {queue.arn} {problem}.")
         if share is not None and not re.fullmatch(r"[A-Za-z0-9]{1,255}\*?", share):
             raise invalid(f"shareIdentifier {share!r} must be alphanumeric.")
-        definition = self._definition(p["jobDefinition"], region)
-        _check_retry(p.get("retryStrategy"))
-        _check_timeout(p.get("timeout"))
+        definition = self._definitions.find(p["jobDefinition"], region)
+        check_retry(p.get("retryStrategy"))
+        check_timeout(p.get("timeout"))
         job = Job(
             arn=arn(region, "job", ""),
             name=name,
@@ -255,7 +203,7 @@ class BatchApi:
             rows = [(job, child) for child in job.children] if job and job.size else []
             filters = []
         else:
-            queue = self._catalog.queue(p["jobQueue"], region).arn
+            queue = self._queues.queues.find(p["jobQueue"], region).arn
             mine = sorted((job for job in self._jobs.values() if job.queue == queue), key=lambda job: -job.created)
             rows = [(job, None if job.size else job.children[0]) for job in mine]
         for each in filters:
@@ -267,7 +215,7 @@ class BatchApi:
         return answer | {"jobSummaryList": [summarize(*row) for row in answer["jobSummaryList"]]}
 
     def get_job_queue_snapshot(self, p: Json, region: str) -> Json:
-        queue, now = self._catalog.queue(p["jobQueue"], region).arn, now_ms()
+        queue, now = self._queues.queues.find(p["jobQueue"], region).arn, now_ms()
         front, used = self._scheduler.front(queue, SNAPSHOT), self._scheduler.usage(queue)
         shares = [{"shareIdentifier": name, "capacityUsage": _vcpus(cpus)} for name, cpus in used.most_common() if name]
         return {
@@ -310,10 +258,10 @@ class BatchApi:
     # Tags
 
     def _tagged(self, identity: str) -> dict[str, str]:
-        for each in (self._catalog.environments, self._catalog.queues):
+        for each in (self._environments.all, self._queues.queues):
             if identity in each:
                 return each[identity].detail["tags"]
-        for plain in (self._catalog.policies, self._definitions):
+        for plain in (self._queues.policies, self._definitions.all):
             if identity in plain:
                 return plain[identity]["tags"]
         if found := self._find(identity):
@@ -343,63 +291,6 @@ class BatchApi:
             except BatchError:
                 return {}
 
-    # Controls
-
-    def _of_a_machine(self, p: Json, do: Callable[[Machine], None]) -> Json:
-        """Do something to a Spot machine without a notice: the one that is named, or the busiest."""
-        with self._core.lock:
-            wanted = p.get("instance")
-            spot = [each for each in self._scheduler.machines.values() if each.spot and not each.doomed]
-            chosen = [each for each in spot if (each.id == wanted if wanted else each.children)]
-            if wanted and not chosen:
-                raise ValueError(f"there is no Spot machine {wanted} without a notice")
-            if not chosen:
-                return {"instance": None}
-            machine = max(chosen, key=lambda each: len(each.children))
-            do(machine)
-            return {"instance": machine.id, "children": sorted(child.id for child in machine.children)}
-
-    def _change_settings(self, p: Json) -> Json:
-        with self._core.lock:
-            self._core.settings = replace(self._core.settings, **p)
-        return {}
-
-    def _machines(self, _: Json) -> Json:
-        with self._core.lock:
-            return {
-                "machines": [
-                    {
-                        "instance": each.id,
-                        "type": each.type.name,
-                        "market": "spot" if each.spot else "on_demand",
-                        "environment": each.environment.detail["computeEnvironmentName"],
-                        "state": each.state,
-                        "doomed": each.doomed,
-                        "children": sorted(child.id for child in each.children),
-                        "config": each.config,
-                    }
-                    for each in self._scheduler.machines.values()
-                ]
-            }
-
-    def _children(self, _: Json) -> Json:
-        with self._core.lock:
-            every = [(child, child.run) for job in self._jobs.values() for child in job.children]
-            return {
-                "children": [
-                    {"id": child.id, "name": child.job.name, "status": child.status, "attempts": len(child.attempts)}
-                    | known(instance=run and run.machine.id, pid=run and run.pid)
-                    for child, run in every
-                ]
-            }
-
-    def _forget(self, _: Json) -> Json:
-        with self._core.lock:
-            finished = [identity for identity, job in self._jobs.items() if job.status in ENDED]
-            for identity in finished:
-                del self._jobs[identity]
-            return {"forgotten": len(finished)}
-
 
 def _vcpus(count: float) -> list[Json]:
     return [{"capacityUnit": "VCPU", "quantity": float(count)}]
@@ -409,48 +300,11 @@ def _arn_of(child: Child) -> str:
     return child.job.arn if child.index is None else f"{child.job.arn}:{child.index}"
 
 
-def _is(definition: Json, name: str, region: str) -> bool:
-    return definition["jobDefinitionName"] == name and f":{region}:" in definition["jobDefinitionArn"]
-
-
 def _overridden(task: Task, p: Json) -> Task:
-    plain, ecs = p.get("containerOverrides"), p.get("ecsPropertiesOverride")
-    if (plain and task.ecs) or (ecs and not task.ecs):
-        kind = "ecsProperties" if task.ecs else "containerProperties"
-        raise invalid(f"the job definition has {kind}, the overrides do not fit.")
-    if plain:
-        if "vcpus" in plain or "memory" in plain or "instanceType" in plain:
-            raise left_out("vcpus, memory and instanceType in containerOverrides (use resourceRequirements)")
-        return task.override(plain)
-    tasks = (ecs or {}).get("taskProperties", [])
-    containers = [container for each in tasks for container in each.get("containers", [])]
-    for container in containers:
-        if container.get("name", task.container["name"]) != task.container["name"]:
-            raise invalid(f"the job definition has no container {container['name']!r}.")
-        task = task.override(container)
-    return task
-
-
-def _check_retry(strategy: Json | None) -> None:
-    if strategy is None:
-        return
-    if not 1 <= strategy.get("attempts", 1) <= 10:
-        raise invalid("retryStrategy.attempts must be 1 to 10.")
-    rules = strategy.get("evaluateOnExit", [])
-    if rules and "attempts" not in strategy:
-        raise invalid("evaluateOnExit needs attempts.")
-    if len(rules) > 5:
-        raise invalid("evaluateOnExit has at most 5 rules.")
-    allowed = {"onExitCode": r"[0-9]*\*?", "onReason": r"[\w.:\s-]*\*?", "onStatusReason": r"[\w.:\s-]*\*?"}
-    for rule in rules:
-        for key, pattern in allowed.items():
-            if key in rule and not re.fullmatch(pattern, rule[key]):
-                raise invalid(f"{key} {rule[key]!r} is not a pattern.")
-
-
-def _check_timeout(timeout: Json | None) -> None:
-    if timeout is not None and timeout.get("attemptDurationSeconds", 0) < 60:
-        raise invalid("attemptDurationSeconds must be at least 60.")
+    given = p.get("containerOverrides", {})
+    if "vcpus" in given or "memory" in given or "instanceType" in given:
+        raise left_out("vcpus, memory and instanceType in containerOverrides (use resourceRequirements)")
+    return task.override(given)
 
 
 def _filtered(job: Job, name: str | None, values: list[str]) -> bool:

@@ -19,14 +19,12 @@ from localcloud.aws.batch.elastic import ElasticVolumes, UnmountableError
 from localcloud.aws.batch.jobs import Attempt, Child
 from localcloud.aws.batch.logs import LogRefusedError, LogShipper, Stream
 from localcloud.aws.batch.machines import Machine, refused
-from localcloud.machines import namespaces
+from localcloud.machines import disk, namespaces
 from localcloud.machines.images import Image, PullError
 from localcloud.machines.namespaces import image_root, start_container
 
-MACHINE_PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MACHINE_PATH = f"{sys.prefix}/bin:{disk.PATH}"
 """PATH in an image that represents this machine's root, with the virtual environment that localcloud runs in."""
-IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Docker's default PATH: https://github.com/moby/moby/blob/master/daemon/pkg/oci/defaults.go"""
 BATCH_GROUP = "/aws/batch/job"
 LAST_LINES_SECONDS = 30.0
 """How long an attempt waits for its last lines to be sent: a program that it left behind may keep their pipe open."""
@@ -58,7 +56,7 @@ class Run:
         self._child = child
         self._logs = logs
         self._task = child.job.task
-        self._elastic = ElasticVolumes(core, machine, child.job.region, self._task.shared.get("taskRoleArn", ""))
+        self._elastic = ElasticVolumes(core, machine, child.job.region, self._task.role)
         self._id = uuid.uuid4().hex
         self._number = len(child.attempts) + 1
         self._process: subprocess.Popen[bytes] | None = None
@@ -93,7 +91,6 @@ class Run:
                 self._core.changed.notify_all()
 
     def _begin(self, container: Json) -> None:
-        """Start the container."""
         stream = self._open_log(container)
         self._stream, self.attempt.log_stream = stream, stream.name
         image = self._pull(container["image"])
@@ -146,7 +143,6 @@ class Run:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Send SIGKILL to all of its processes."""
         with self._core.lock:
             self._killed = True
             process = self._process
@@ -162,8 +158,8 @@ class Run:
         definition = self._child.job.definition.split("/")[-1].split(":")[0]
         prefix = options.get("awslogs-stream-prefix", definition)
         override = self.machine.config.get("ECS_ENABLE_AWSLOGS_EXECUTIONROLE_OVERRIDE", "").lower() == "true"
-        role = self._task.shared.get("executionRoleArn") if override else None
-        name = f"{prefix}/{container['name']}/{self._id}"
+        role = self._task.container.get("executionRoleArn") if override else None
+        name = f"{prefix}/default/{self._id}"
         region = options.get("awslogs-region", self._child.job.region)
         stream = Stream(group or BATCH_GROUP, name, role or self.machine.role_arn, region)
         try:
@@ -176,10 +172,8 @@ class Run:
 
     def _environment(self, container: Json, image: Image | None) -> dict[str, str]:
         child, job = self._child, self._child.job
-        environment = {"PATH": IMAGE_PATH if image else MACHINE_PATH, "HOME": "/"}
-        for line in image.config.get("Env") or [] if image else []:
-            name, _, value = line.partition("=")
-            environment[name] = value
+        environment = {"PATH": disk.PATH if image else MACHINE_PATH, "HOME": "/"}
+        environment |= image.variables if image else {}
         environment |= {
             "HOSTNAME": f"ip-127-0-0-1.{job.region}.compute.internal",
             "AWS_BATCH_JOB_ID": child.id,
@@ -192,7 +186,7 @@ class Run:
         }
         if child.index is not None:
             environment |= {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index), "AWS_BATCH_JOB_ARRAY_SIZE": str(job.size)}
-        if role := self._task.shared.get("taskRoleArn"):
+        if role := self._task.role:
             environment |= self._role(role)
         environment |= {each["name"]: each.get("value", "") for each in container.get("environment", [])}
         environment |= {each["name"]: self._secret(each["valueFrom"]) for each in container.get("secrets", [])}
@@ -215,7 +209,7 @@ class Run:
     def _secret(self, value_from: str) -> str:
         """Fetch a secret's value as the execution role:
         https://docs.aws.amazon.com/batch/latest/userguide/specifying-sensitive-data-secrets.html"""
-        role, region = self._task.shared.get("executionRoleArn", ""), self._child.job.region
+        role, region = self._task.container.get("executionRoleArn", ""), self._child.job.region
         parts = (
             value_from
             if value_from.startswith("arn:")
@@ -284,7 +278,7 @@ class Run:
         }
 
     def _volumes(self, container: Json) -> list[Json]:
-        volumes = self._task.shared.get("volumes", [])
+        volumes = self._task.volumes
         sources = {each["name"]: self._source(each) for each in volumes}
         elastic = {each["name"]: each["efsVolumeConfiguration"] for each in volumes if "efsVolumeConfiguration" in each}
         unwritable = {name for name, volume in elastic.items() if not self._elastic.may_write(volume)}

@@ -160,6 +160,10 @@ class Core:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self.registry.close()
 
+    def join(self) -> None:
+        """Wait for the work that had begun: a machine that boots still writes to its disk."""
+        self._pool.shutdown()
+
 
 def arn(region: str, kind: str, name: str) -> str:
     """Return the ARN of a Batch resource, such as one of kind ``job-queue``."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from localcloud.aws import efs
 from localcloud.aws.accounts import ACCOUNT
 from localcloud.aws.batch.core import Core, Json
-from localcloud.aws.batch.machines import Machine, file_system
+from localcloud.aws.batch.instance import Instance
+from localcloud.aws.batch.mounts import file_system
 
 
 class UnmountableError(Exception):
@@ -26,7 +27,7 @@ class ElasticVolumes:
     """
 
     core: Core
-    machine: Machine
+    machine: Instance
     region: str
     role_arn: str
 

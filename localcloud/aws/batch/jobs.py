@@ -9,20 +9,16 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from localcloud.aws.batch.core import Json, invalid, left_out, now_ms, refuse_left_out
 from localcloud.aws.batch.instance_types import Needs
-
-if TYPE_CHECKING:
-    from localcloud.aws.batch.child import Run
 
 WAITING = ("SUBMITTED", "PENDING", "RUNNABLE")
 ENDED = ("SUCCEEDED", "FAILED")
 STATUSES = (*WAITING, "STARTING", "RUNNING", *ENDED)
 CONTAINER_LEFT_OUT = (
     "instanceType", "fargatePlatformConfiguration", "ephemeralStorage", "repositoryCredentials",
-    "firelensConfiguration", "startTimeout", "stopTimeout", "dependsOn", "vcpus", "memory", "networkConfiguration",
+    "vcpus", "memory", "networkConfiguration",
 )  # fmt: skip
 LINUX_LEFT_OUT = ("devices", "maxSwap", "swappiness")
 
@@ -40,21 +36,18 @@ class Attempt:
     reason: str | None = None
     status_reason: str = ""
 
-    def describe(self, task: Task) -> Json:
+    def describe(self) -> Json:
         container = {"networkInterfaces": []}
         container |= known(exitCode=self.exit_code, reason=self.reason, logStreamName=self.log_stream)
         where = {"containerInstanceArn": self.instance_arn, "taskArn": self.task_arn}
         times = known(startedAt=self.started, stoppedAt=self.stopped, statusReason=self.status_reason)
-        if task.ecs:
-            containers = [{"name": task.container["name"]} | container]
-            return times | {"taskProperties": [where | {"containers": containers}]}
         return times | {"container": where | container}
 
 
 class Child:
     """A job that runs: the only child of a plain job (index None), or one of an array."""
 
-    __slots__ = ("attempts", "ending", "index", "job", "reason", "run", "runnable_since", "status")
+    __slots__ = ("attempts", "ending", "index", "job", "reason", "runnable_since", "status")
 
     def __init__(self, job: Job, index: int | None) -> None:
         self.job = job
@@ -62,7 +55,6 @@ class Child:
         self.status = "SUBMITTED"
         self.attempts: list[Attempt] = []
         self.reason: str | None = None
-        self.run: Run | None = None
         self.ending: str | None = None  # TerminateJob or CancelJob
         self.runnable_since = 0.0
 
@@ -82,17 +74,13 @@ class Child:
 
 @dataclass
 class Task:
-    """What a job runs, for both kinds of properties that a definition can have.
+    """What a job runs.
 
     Attributes:
-        container: The only container, with overrides merged in: command, environment, resourceRequirements, …
-        shared: Values of the task: volumes, and role ARNs as ``executionRoleArn`` and ``taskRoleArn``.
-        ecs: Whether the definition has ``ecsProperties``.
+        container: ``containerProperties``, with overrides merged in: command, environment, resourceRequirements, …
     """
 
     container: Json
-    shared: Json
-    ecs: bool
 
     @property
     def needs(self) -> Needs:
@@ -105,6 +93,15 @@ class Task:
                 f"Container resourceRequirements must name VCPU and MEMORY (and GPU) as whole numbers, got {asked}."
             ) from None
 
+    @property
+    def role(self) -> str:
+        """ARN of the job's role, empty if it has none."""
+        return self.container.get("jobRoleArn", "")
+
+    @property
+    def volumes(self) -> list[Json]:
+        return self.container.get("volumes", [])
+
     @classmethod
     def of(cls, definition: Json) -> Task:
         """Return the task of a job definition or of the properties in a RegisterJobDefinition request.
@@ -112,32 +109,17 @@ class Task:
         Raises:
             BatchError: It requires something that Batch refuses or that this emulation lacks.
         """
-        if "ecsProperties" in definition:
-            tasks = definition["ecsProperties"]["taskProperties"]
-            if len(tasks) != 1 or len(tasks[0]["containers"]) != 1:
-                raise left_out("several tasks or containers in one job")
-            shared = {k: v for k, v in tasks[0].items() if k != "containers"}
-            task = cls({"name": "default"} | tasks[0]["containers"][0], shared, True)
-        elif "containerProperties" in definition:
-            properties = definition["containerProperties"]
-            roles = {
-                "executionRoleArn": properties.get("executionRoleArn"),
-                "taskRoleArn": properties.get("jobRoleArn"),
-            }
-            shared = known(**roles, volumes=properties.get("volumes"))
-            task = cls({"name": "default"} | properties, shared, False)
-        else:
-            raise left_out("a job definition without containerProperties or ecsProperties")
+        if "containerProperties" not in definition:
+            raise left_out("a job definition without containerProperties")
+        task = cls(definition["containerProperties"])
         task.check()
         return task
 
     def check(self) -> None:
         self._check(self.container)
-        for volume in self.shared.get("volumes", []):
+        for volume in self.volumes:
             refuse_left_out(volume, ["s3filesVolumeConfiguration"], "a volume")
             self._check_elastic(volume.get("efsVolumeConfiguration", {}))
-        for key in set(self.shared) - {"executionRoleArn", "taskRoleArn", "volumes"}:
-            raise left_out(f"{key} of a task")
         _ = self.needs
 
     def _check_elastic(self, volume: Json) -> None:
@@ -147,7 +129,7 @@ class Task:
             raise invalid("EFS authorizationConfig requires transitEncryption to be ENABLED.")
         if wanted.get("accessPointId") and volume.get("rootDirectory", "/") != "/":
             raise invalid("With an EFS access point, rootDirectory must be omitted or set to /.")
-        if wanted.get("iam") == "ENABLED" and not self.shared.get("taskRoleArn"):
+        if wanted.get("iam") == "ENABLED" and not self.role:
             raise invalid("EFS IAM authorization requires a jobRoleArn.")
 
     def _check(self, container: Json) -> None:
@@ -163,7 +145,7 @@ class Task:
         for each in container.get("environment", []):
             if each.get("name", "").startswith("AWS_BATCH"):
                 raise invalid(f"the environment variable {each['name']} uses the reserved prefix AWS_BATCH.")
-        volumes = {each["name"] for each in self.shared.get("volumes", [])}
+        volumes = {each["name"] for each in self.volumes}
         for mount in container.get("mountPoints", []):
             if mount["sourceVolume"] not in volumes:
                 raise invalid(
@@ -180,7 +162,7 @@ class Task:
             merged = {each[name]: each for each in [*container.get(key, []), *overrides.get(key, [])]}
             if merged:
                 container[key] = list(merged.values())
-        task = Task(container, self.shared, self.ecs)
+        task = Task(container)
         task.check()
         return task
 
@@ -193,13 +175,8 @@ def with_empty_lists(definition: Json) -> Json:
 
     Source: https://github.com/hashicorp/terraform-provider-aws/issues/19624, and the answers in the provider's tests.
     """
-    if properties := definition.get("containerProperties"):
-        return definition | {"containerProperties": _filled(properties) | {"volumes": properties.get("volumes", [])}}
-    tasks = [
-        task | {"volumes": task.get("volumes", []), "containers": [_filled(each) for each in task["containers"]]}
-        for task in definition["ecsProperties"]["taskProperties"]
-    ]
-    return definition | {"ecsProperties": definition["ecsProperties"] | {"taskProperties": tasks}}
+    properties = definition["containerProperties"]
+    return definition | {"containerProperties": _filled(properties) | {"volumes": properties.get("volumes", [])}}
 
 
 def _filled(container: Json) -> Json:
@@ -321,7 +298,7 @@ def describe(job: Job, child: Child | None) -> Json:
     last = child.attempts[-1] if child and child.attempts else None
     content = {"startedAt": 0} | _common(job, child) | {
         "jobQueue": job.queue,
-        "attempts": [each.describe(job.task) for each in child.attempts if each.stopped] if child else [],
+        "attempts": [each.describe() for each in child.attempts if each.stopped] if child else [],
         "retryStrategy": job.retry,
         "dependsOn": [{"jobId": each.id} for each in job.depends_on],
         "parameters": job.parameters,
@@ -332,10 +309,5 @@ def describe(job: Job, child: Child | None) -> Json:
     content |= known(timeout=job.timeout)
     run = known(exitCode=last.exit_code, reason=last.reason, logStreamName=last.log_stream) if last else {}
     where = {"containerInstanceArn": last.instance_arn, "taskArn": last.task_arn} if last else {}
-    if job.task.ecs:
-        containers = [job.task.container | run]
-        content["ecsProperties"] = {"taskProperties": [job.task.shared | where | {"containers": containers}]}
-    else:
-        shown = {k: v for k, v in job.task.container.items() if k != "name"}
-        content["container"] = shown | run | where
+    content["container"] = job.task.container | run | where
     return content

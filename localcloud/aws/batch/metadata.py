@@ -11,13 +11,11 @@ import secrets
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.aws.accounts import ACCOUNT, RoleRefusedError, role_credentials
 from localcloud.aws.batch.core import Json
-
-if TYPE_CHECKING:
-    from localcloud.aws.batch.machines import Machine
+from localcloud.aws.batch.instance import Instance
 
 TOKEN = "/latest/api/token"
 LONGEST_TOKEN = 21600
@@ -31,8 +29,8 @@ def stamp(seconds: float) -> str:
 class InstanceMetadata:
     """169.254.169.254 of one machine: always version 2, and version 1 unless the launch template requires tokens."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
         self._tokens: dict[str, float] = {}
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
@@ -49,7 +47,7 @@ class InstanceMetadata:
         given = environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN")
         if given is not None and self._tokens.get(given, 0) < time.monotonic():
             return "401 Unauthorized", b""
-        if given is None and self._machine.tokens_required:
+        if given is None and self._instance.tokens_required:
             return "401 Unauthorized", b""
         content = self._content(path)
         return ("404 Not Found", b"") if content is None else ("200 OK", content.encode())
@@ -63,16 +61,16 @@ class InstanceMetadata:
         return "200 OK", token.encode()
 
     def _content(self, path: str) -> str | None:
-        machine = self._machine
-        name = machine.role_arn.split("/")[-1]
+        instance = self._instance
+        name = instance.role_arn.split("/")[-1]
         facts: dict[str, Callable[[], str | None]] = {
             "dynamic/instance-identity/document": lambda: json.dumps(self._identity()),
-            "meta-data/instance-id": lambda: machine.id,
-            "meta-data/instance-type": lambda: machine.type.name,
-            "meta-data/instance-life-cycle": lambda: "spot" if machine.spot else "on-demand",
+            "meta-data/instance-id": lambda: instance.id,
+            "meta-data/instance-type": lambda: instance.type.name,
+            "meta-data/instance-life-cycle": lambda: "spot" if instance.spot else "on-demand",
             "meta-data/services/domain": lambda: "amazonaws.com",
-            "meta-data/placement/region": lambda: machine.environment.region,
-            "meta-data/placement/availability-zone": lambda: machine.zone,
+            "meta-data/placement/region": lambda: instance.environment.region,
+            "meta-data/placement/availability-zone": lambda: instance.zone,
             "meta-data/iam/info": self._profile,
             "meta-data/iam/security-credentials": lambda: name,
             f"meta-data/iam/security-credentials/{name}": self._credentials,
@@ -83,31 +81,31 @@ class InstanceMetadata:
         return found() if found else None
 
     def _notice(self) -> str | None:
-        ends = self._machine.ends_at
+        ends = self._instance.ends_at
         return None if ends is None else json.dumps({"action": "terminate", "time": stamp(ends)})
 
     def _hint(self) -> str | None:
-        given = self._machine.hinted_at
+        given = self._instance.hinted_at
         return None if given is None else json.dumps({"noticeTime": stamp(given)})
 
     def _profile(self) -> str:
-        profile = self._machine.environment.resources["instanceRole"]
+        profile = self._instance.environment.resources["instanceRole"]
         return json.dumps({"Code": "Success", "InstanceProfileArn": profile, "InstanceProfileId": "AIPALOCALCLOUD"})
 
     def _credentials(self) -> str:
-        given = role_credentials(self._machine.role_arn, self._machine.id, "ec2.amazonaws.com")
+        given = role_credentials(self._instance.role_arn, self._instance.id, "ec2.amazonaws.com")
         head = {"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": stamp(time.time())}
         return json.dumps(head | given)
 
     def _identity(self) -> Json:
-        machine = self._machine
+        instance = self._instance
         return {
             "accountId": ACCOUNT,
-            "architecture": machine.type.architecture,
-            "availabilityZone": machine.zone,
-            "instanceId": machine.id,
-            "instanceType": machine.type.name,
-            "region": machine.environment.region,
+            "architecture": instance.type.architecture,
+            "availabilityZone": instance.zone,
+            "instanceId": instance.id,
+            "instanceType": instance.type.name,
+            "region": instance.environment.region,
             "version": "2017-09-30",
         }
 

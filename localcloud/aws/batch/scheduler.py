@@ -1,27 +1,26 @@
-"""What runs where and when: one thread that moves every child of every queue.
+"""What runs when: one thread that moves every child of every queue.
 
 Fair share is round-robin by share identifier. Within an identifier, children run first in, first out; a retry goes to
-the front. Machines start for waiting children, rung by rung in the queue's order, and end when they are idle.
+the front.
 """
 
 from __future__ import annotations
 
-import random
 import signal
 import threading
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
 
 from localcloud.aws import events
-from localcloud.aws.batch.catalog import Catalog, Environment, Queue
+from localcloud.aws.batch.catalog import Catalog
 from localcloud.aws.batch.child import Result, Run
 from localcloud.aws.batch.core import Core, Json, log, now_ms
-from localcloud.aws.batch.instance_types import InstanceType, Needs
+from localcloud.aws.batch.environments import Environment
+from localcloud.aws.batch.fleet import BatchFleet
 from localcloud.aws.batch.jobs import ENDED, WAITING, Attempt, Child, Job, describe
-from localcloud.aws.batch.logs import LogShipper
-from localcloud.aws.batch.machines import Machine
+from localcloud.aws.batch.queues import Queue
+from localcloud.aws.batch.waiting import Waiting
 
 POLL = 0.05
 DEPENDENCY_FAILED = "Dependent Job failed"
@@ -40,69 +39,16 @@ GIVEN_UP = "Canceled by JobStateTimeLimit action due to reason: {}"
 """https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
 
 
-class Waiting:
-    """The RUNNABLE children of one queue, by share identifier."""
-
-    def __init__(self) -> None:
-        self._shares: dict[str, deque[Child]] = {}
-
-    def append(self, child: Child) -> None:
-        self._shares.setdefault(child.job.share or "", deque()).append(child)
-
-    def appendleft(self, child: Child) -> None:
-        self._shares.setdefault(child.job.share or "", deque()).appendleft(child)
-
-    def heads(self) -> list[tuple[str, Child]]:
-        """Return the next child of each identifier, starting with the identifier whose turn it is."""
-        heads = []
-        for share, children in list(self._shares.items()):
-            while children and children[0].status != "RUNNABLE":
-                children.popleft()
-            if children:
-                heads.append((share, children[0]))
-            else:
-                del self._shares[share]
-        return heads
-
-    def take(self, share: str) -> None:
-        """Remove the identifier's head, and move the identifier to the end of the round."""
-        children = self._shares.pop(share)
-        children.popleft()
-        self._shares[share] = children
-
-    def demand(self, limit: int) -> Iterator[Child]:
-        """Yield up to ``limit`` waiting children, in round-robin order of their identifiers."""
-        sources = [iter(children) for children in self._shares.values()]
-        while sources and limit > 0:
-            for source in list(sources):
-                child = next((each for each in source if each.status == "RUNNABLE"), None)
-                if child is None:
-                    sources.remove(source)
-                elif limit > 0:
-                    limit -= 1
-                    yield child
-
-
 class Scheduler:
-    """The scheduler and its fleet.
+    """The scheduler. Callers hold the core's lock."""
 
-    Attributes:
-        machines: Machines by instance id.
-        placements: Every placement of a child on a machine, for tests.
-    """
-
-    def __init__(self, core: Core, catalog: Catalog) -> None:
-        self._core = core
-        self._catalog = catalog
+    def __init__(
+        self, core: Core, fleet: BatchFleet, environments: Catalog[Environment], queues: Catalog[Queue]
+    ) -> None:
+        self._core, self._fleet, self._environments, self._all_queues = core, fleet, environments, queues
         self._waiting: dict[str, Waiting] = {}
         self._submitted: deque[Job] = deque()
         self._unfinished: list[Job] = []
-        self._running: set[Child] = set()
-        self.machines: dict[str, Machine] = {}
-        self.placements: list[Json] = []
-        self._logs = LogShipper(core)
-        catalog.retire = self.retire
-        catalog.cpus_of = self._cpus_of
         self._thread = threading.Thread(target=self._loop, name="batch-scheduler", daemon=True)
         self._thread.start()
 
@@ -123,8 +69,8 @@ class Scheduler:
             child.to("FAILED", reason)
         else:
             child.reason = reason
-            if child.run:
-                self._stop_run(child.run)
+            if run := self._fleet.runs.get(child):
+                self._stop_run(run)
 
     def front(self, queue: str, most: int) -> list[Child]:
         """The first waiting children of a queue, in the order in which they will start."""
@@ -133,50 +79,14 @@ class Scheduler:
     def usage(self, queue: str) -> Counter[str]:
         """vCPUs that children of a queue use, by share identifier."""
         used: Counter[str] = Counter()
-        for child in self._running:
+        for child in self._fleet.runs:
             if child.job.queue == queue:
                 used[child.job.share or ""] += child.job.needs.cpus
         return used
 
-    def reclaim(self, machine: Machine) -> None:
-        """Give a Spot machine its notice, and take it away when the notice has run out."""
-        machine.give_notice()
-        self._core.after(self._core.settings.reclaim_seconds, lambda: self._take_away(machine))
-
-    def retire(self, environment: Environment, minutes: float | None, done: Callable[[], None]) -> None:
-        """Replace an environment's machines: no placements; running children get ``minutes`` (None: none at all)."""
-        old = [machine for machine in self.machines.values() if machine.environment is environment]
-        for machine in old:
-            machine.retiring = True
-
-        def force() -> None:
-            for machine in old:
-                self._take_away(machine)
-
-        def check() -> None:
-            if any(machine.id in self.machines for machine in old):
-                self._core.after(0.1, check)
-            else:
-                done()
-
-        if minutes is None:
-            force()
-        else:
-            self._core.after(minutes * 60 * self._core.settings.time_scale, force)
-        check()
-
-    def close(self) -> None:
-        """End every child and every machine."""
+    def join(self) -> None:
+        """Wait for the thread, which ends with the core."""
         self._thread.join(timeout=10)
-        for child in self._running:
-            if child.run:
-                child.run.kill()
-        stopping = [threading.Thread(target=machine.stop) for machine in self.machines.values()]
-        for thread in stopping:
-            thread.start()
-        for thread in stopping:
-            thread.join(timeout=10)
-        self._logs.close()
 
     # The thread
 
@@ -192,13 +102,13 @@ class Scheduler:
                     self._tell_ends()
                     self._place()
                     self._grow()
-                    self._shrink()
+                    self._fleet.shrink()
                 except Exception:
                     log.error("the scheduler of Batch failed:\n%s", traceback.format_exc())
-                core.changed.wait(POLL if self._running or self.machines else max(wait, 0))
+                core.changed.wait(POLL if self._fleet.runs or self._fleet.machines else max(wait, 0))
 
     def _queues(self) -> list[Queue]:
-        return sorted(self._catalog.queues.values(), key=lambda queue: -queue.detail["priority"])
+        return sorted(self._all_queues.values(), key=lambda queue: -queue.detail["priority"])
 
     def _waiting_in(self, queue: str) -> Waiting:
         return self._waiting.setdefault(queue, Waiting())
@@ -240,43 +150,22 @@ class Scheduler:
         for queue in self._queues():
             waiting = self._waiting_in(queue.arn)
             blocked: set[str] = set()
-            while len(self._running) < self._core.settings.max_children:
+            while len(self._fleet.runs) < self._core.settings.max_children:
                 head = next((each for each in waiting.heads() if each[0] not in blocked), None)
                 if head is None:
                     break
                 share, child = head
-                machine = self._room(queue, child.job.needs)
+                machine = self._fleet.room(queue, child.job.needs)
                 if machine is None:
                     blocked.add(share)
                     continue
                 waiting.take(share)
-                self._start(child, machine)
+                child.to("STARTING")
+                self._fleet.start(child, machine)
             self._limit_time(queue, waiting)
 
-    def _room(self, queue: Queue, needs: Needs) -> Machine | None:
-        for rung in queue.rungs:
-            environment = self._catalog.environments[rung]
-            ready = [
-                machine
-                for machine in self.machines.values()
-                if machine.environment is environment and machine.accepts and needs.fits(machine.free)
-            ]
-            if ready and environment.detail["state"] == "ENABLED":
-                return min(ready, key=lambda machine: (machine.free.cpus, machine.started))
-        return None
-
-    def _start(self, child: Child, machine: Machine) -> None:
-        child.to("STARTING")
-        child.run = Run(self._core, child, machine, self._logs)
-        machine.add(child)
-        self._running.add(child)
-        self.placements.append({"child": child.id, "instance": machine.id, "doomed": machine.doomed, "at": time.time()})
-        self._core.background(child.run.start)
-
     def _reap(self) -> None:
-        for child in list(self._running):
-            run = child.run
-            assert run is not None
+        for child, run in list(self._fleet.runs.items()):
             if child.status == "STARTING" and run.started:
                 child.attempts.append(run.attempt)
                 child.to("RUNNING", child.reason)
@@ -292,7 +181,7 @@ class Scheduler:
             return
 
         def expire() -> None:
-            if child.run is run and child.status == "RUNNING":
+            if self._fleet.runs.get(child) is run and child.status == "RUNNING":
                 run.timed_out = True
                 self._stop_run(run)
 
@@ -311,9 +200,7 @@ class Scheduler:
         attempt.exit_code, attempt.reason, attempt.status_reason = result.exit_code, result.reason, result.status_reason
         if run.timed_out and not run.machine.gone:
             attempt.status_reason = TIMED_OUT
-        child.run = None
-        self._running.discard(child)
-        run.machine.remove(child)
+        self._fleet.remove(child)
         if child.ending:
             child.to("FAILED", child.reason)
         elif result.exit_code == 0 and not run.timed_out:
@@ -335,20 +222,16 @@ class Scheduler:
     # Machines
 
     def _grow(self) -> None:
-        for environment in self._catalog.environments.values():
-            missing = environment.resources["minvCpus"] - self._cpus_of(environment)
-            if environment.placeable and missing > 0 and (kind := self._choose(environment, Needs(0, 0), missing)):
-                self._boot(environment, kind)
-        limit = self._core.settings.max_children - len(self._running)
+        self._fleet.keep_least()
+        limit = self._core.settings.max_children - len(self._fleet.runs)
         for queue in self._queues():
-            booting = [m for m in self.machines.values() if m.state == "booting" and m.environment.arn in queue.rungs]
-            spare = [[machine.free] for machine in booting]
+            spare = self._fleet.spare(queue)
             demand = list(self._waiting_in(queue.arn).demand(limit))
             while demand:
                 needs = demand[0].job.needs
                 taken = next((room for room in spare if needs.fits(room[0])), None)
                 if taken is None:
-                    taken = self._launch(queue, needs, sum(each.job.needs.cpus for each in demand))
+                    taken = self._fleet.launch(queue, needs, sum(each.job.needs.cpus for each in demand))
                     self._explain(queue, demand[0])
                     if taken is None:
                         break
@@ -359,11 +242,11 @@ class Scheduler:
     def _explain(self, queue: Queue, child: Child) -> None:
         """Say why a child waits. While Batch scales from zero, it also says so of a healthy one:
         https://github.com/nextflow-io/nextflow/issues/7479"""
-        environments = [self._catalog.environments[rung] for rung in queue.rungs]
+        environments = [self._environments[rung] for rung in queue.rungs]
         needs, before = child.job.needs, child.reason
         fitting = [each.name for env in environments for each in env.types if needs.fits(each.room)]
-        to_be_had = [each for env in environments for each in self._offered(env) if needs.fits(each.room)]
-        from_zero = all(each.state == "booting" for each in self.machines.values())
+        to_be_had = [each for env in environments for each in self._fleet.offered(env) if needs.fits(each.room)]
+        from_zero = all(each.state == "booting" for each in self._fleet.machines.values())
         if all(each.detail["status"] == "INVALID" for each in environments):
             child.reason = INVALID
         elif fitting and needs.cpus > max(each.resources["maxvCpus"] for each in environments):
@@ -374,65 +257,6 @@ class Scheduler:
             child.reason = TOO_LARGE
         if child.reason != before and not (fitting and child.reason == TOO_LARGE):
             self._send("Batch Job Queue Blocked", child.job, child)
-
-    def _launch(self, queue: Queue, needs: Needs, cpus: int) -> list[Needs] | None:
-        for rung in queue.rungs:
-            environment = self._catalog.environments[rung]
-            kind = self._choose(environment, needs, cpus) if environment.placeable else None
-            if kind is not None:
-                return self._boot(environment, kind)
-        return None
-
-    def _boot(self, environment: Environment, kind: InstanceType) -> list[Needs]:
-        machine = Machine(self._core, environment, kind, random.choice(environment.resources["subnets"]))
-        self.machines[machine.id] = machine
-        self._core.background(machine.boot)
-        return [kind.room]
-
-    def _choose(self, environment: Environment, needs: Needs, cpus: int) -> InstanceType | None:
-        """Return the smallest type for all waiting children, else the largest within ``maxvCpus``, else the smallest.
-
-        The last one exceeds ``maxvCpus``, which every strategy but BEST_FIT may do by one machine:
-        https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
-        """
-        left = environment.resources["maxvCpus"] - self._cpus_of(environment)
-        if needs.cpus > environment.resources["maxvCpus"]:
-            return None
-        fitting = [each for each in self._offered(environment) if needs.fits(each.room)]
-        within = [each for each in fitting if each.room.cpus <= left]
-        if within:
-            return next((each for each in within if each.room.cpus >= cpus), within[-1])
-        exceeds = environment.resources["allocationStrategy"] != "BEST_FIT"
-        return fitting[0] if fitting and left > 0 and exceeds else None
-
-    def _offered(self, environment: Environment) -> list[InstanceType]:
-        """The environment's types that EC2 has now."""
-        gone = self._core.settings.stockout
-        if environment.resources["type"] in gone:
-            return []
-        return [each for each in environment.types if each.name not in gone]
-
-    def _cpus_of(self, environment: Environment) -> int:
-        return sum(each.type.room.cpus for each in self.machines.values() if each.environment is environment)
-
-    def _shrink(self) -> None:
-        for machine in list(self.machines.values()):
-            idle = not machine.children and machine.state != "booting"
-            kept = (
-                self._cpus_of(machine.environment) - machine.type.room.cpus < machine.environment.resources["minvCpus"]
-            )
-            old = time.monotonic() - machine.idle_since > self._core.settings.idle_seconds
-            if idle and (machine.retiring or (old and not kept)):
-                self._take_away(machine)
-
-    def _take_away(self, machine: Machine) -> None:
-        """End the machine: everything on it is killed without notice."""
-        if self.machines.pop(machine.id, None):
-            machine.gone = True
-            for child in list(machine.children):
-                if child.run:
-                    child.run.kill()
-            self._core.background(machine.stop)
 
 
 def retries(strategy: Json, attempts: int, attempt: Attempt) -> bool:

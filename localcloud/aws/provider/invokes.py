@@ -15,7 +15,6 @@ ZONE_KEYS = ("filters", "state", "excludeNames", "excludeZoneIds", "allAvailabil
 
 
 def invoke(token: str, args: dict[str, Any], clients: Clients) -> dict[str, Any]:
-    """Return the answer of one function; see `look_up`."""
     return look_up(FUNCTIONS, token, args, clients)
 
 

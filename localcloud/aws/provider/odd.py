@@ -55,37 +55,21 @@ def check(inputs: dict[str, Any]) -> None:
         raise RefusedError("timeout.attemptDurationSeconds", f"{seconds} is below 60")
 
 
-def _container(properties: dict[str, Any], linux_lists: bool) -> dict[str, Any]:
+def _container(text: str) -> dict[str, Any]:
     """Return container properties without the empty lists that Batch's answers add.
 
-    Args:
-        properties: The properties in Batch's form.
-        linux_lists: Whether the provider also drops empty lists of linuxParameters.
+    Source: reduce() of container_properties.go in
+    https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/batch
     """
-    kept = {key: value for key, value in properties.items() if value != []}
+    kept = {key: value for key, value in json.loads(text).items() if value != []}
     if "environment" in kept:
         kept["environment"] = sorted(kept["environment"], key=lambda each: each["name"])
     if log := kept.get("logConfiguration"):
         kept["logConfiguration"] = {key: value for key, value in log.items() if value not in ([], {})}
-    if linux_lists and (linux := kept.get("linuxParameters")):
+    if linux := kept.get("linuxParameters"):
         kept["linuxParameters"] = {key: value for key, value in linux.items() if value != []}
     return kept
 
 
-def _container_document(text: str) -> Any:
-    return _container(json.loads(text), linux_lists=True)
-
-
-def _ecs_document(text: str) -> Any:
-    tasks = json.loads(text).get("taskProperties", [])
-    return [
-        {key: value for key, value in task.items() if value != []}
-        | {"containers": [_container(each, linux_lists=False) for each in task.get("containers", [])]}
-        for task in tasks
-    ]
-
-
-DOCUMENTS = {"containerProperties": _container_document, "ecsProperties": _ecs_document}
-"""Reduce two documents to what they must share to be equal. Sources: reduce() of container_properties.go and of
-ecs_properties.go (which leaves linuxParameters as they are) in
-https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/batch."""
+DOCUMENTS = {"containerProperties": _container}
+"""Reduce two documents to what they must share to be equal."""

@@ -11,8 +11,9 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from localcloud.provider import resources
-from localcloud.provider.resources import HalfMadeError, Props, check, merged_tags
+from localcloud.provider import plan, resources
+from localcloud.provider.plan import Props, check, merged_tags
+from localcloud.provider.resources import HalfMadeError
 from localcloud.provider.table import Row
 
 from . import odd
@@ -46,7 +47,6 @@ class Clients:
 
     @property
     def account(self) -> str:
-        """The caller's account id."""
         return self._account()
 
     def words(self, region: str) -> Props:
@@ -86,4 +86,4 @@ class Resource(resources.ProviderResource):
 
 def diff(token: str, old: Props, new: Props, ignored: list[str] | None = None) -> dict[str, tuple[str, bool]]:
     """Return what changes between two inputs: path to (add, delete or update; whether it replaces the resource)."""
-    return resources.diff(row(token), old, new, ignored)
+    return plan.diff(row(token), old, new, ignored)

@@ -46,5 +46,4 @@ class AwsProvider:
 
 
 def main() -> None:
-    """Serve until the engine ends this process."""
     serve(Servicer(AwsProvider()))

@@ -45,7 +45,6 @@ AWS = Aws()
 
 
 def rows() -> dict[str, Row]:
-    """All rows of the table by type token."""
     return AWS.rows
 
 

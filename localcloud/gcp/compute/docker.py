@@ -205,11 +205,7 @@ class Docker:
         return "\n".join(options.words)
 
     def _run(
-        self,
-        options: Options,
-        env: Mapping[str, str],
-        output: int,
-        signals: Callable[[Callable[[int], None]], None],
+        self, options: Options, env: Mapping[str, str], output: int, signals: Callable[[Callable[[int], None]], None]
     ) -> int:
         if options.one("network") != "host" or options.one("log-driver", "json-file") not in DRIVERS:
             raise DockerError(f"localcloud's docker run knows --network host and the log drivers {DRIVERS}", 125)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.gcp.compute.managed import Managed
-from localcloud.gcp.compute.vm import Vm, VmHost
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
+from localcloud.gcp.compute.vm import Vm
+from localcloud.gcp.compute.vm_host import VmHost
+from localcloud.gcp.site import Site
 
 Json = dict[str, Any]
 
 
-class Fleet:
+class VmFleet:
     """The VMs of one group.
 
     Args:
@@ -37,11 +36,9 @@ class Fleet:
         threading.Thread(target=made.boot, name=vm.name, daemon=True).start()
 
     def preempt(self, vm: Managed) -> None:
-        """Give the preemption notice."""
         self.vms[vm.name].notice()
 
     def shut_down(self, vm: Managed, seconds: float) -> None:
-        """Start the soft off."""
         self.vms[vm.name].shut_down(self._host.clock.real(seconds))
 
     def discard(self, vm: Managed) -> None:

@@ -14,9 +14,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 from localcloud.gcp.compute.capacity import Capacity, Room
+from localcloud.gcp.compute.group_fields import GroupFields
 from localcloud.gcp.compute.managed import NEVER, Hypervisor, Json, Managed, Timing, seconds_of, stamp
 
-DISRUPTION = ("NONE", "REFRESH", "RESTART", "REPLACE")
 LONGEST_CALL = 1000
 
 
@@ -46,7 +46,7 @@ class Group:
         timing: Timing | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        self._fields, self._template = fields, template
+        self.fields, self._template = GroupFields(fields), template
         self._capacity, self._hypervisor = capacity, hypervisor
         self._timing, self._chance = timing or Timing(), chance or random.Random()
         self.target = 0
@@ -113,7 +113,6 @@ class Group:
         return -NEVER if self._changed else self._due[0][0] if self._due else NEVER
 
     def tick(self, now: float) -> None:
-        """Do what is due."""
         while self._due and self._due[0][0] <= now:
             due, _, vm = heapq.heappop(self._due)
             if vm.due == due and self._vms.get(vm.name) is vm:
@@ -161,9 +160,12 @@ class Group:
                 self._remove(vm, now)
 
     def _add(self, now: float, zone: str = "") -> None:
-        base = self._fields().get("baseInstanceName") or self._fields().get("name", "vm")
-        name = next(name for name in (f"{base}-{self._suffix()}" for _ in itertools.count()) if name not in self._vms)
-        vm = Managed(name, zone or self._by_count()[0], self._current, tied=bool(zone))
+        name = next(
+            name
+            for name in (f"{self.fields.base}-{self._suffix()}" for _ in itertools.count())
+            if name not in self._vms
+        )
+        vm = Managed(name, zone or self._by_count()[0], self.fields.template, tied=bool(zone))
         self._vms[name] = vm
         self._wanted += 1
         self._zones[vm.zone] += 1
@@ -176,7 +178,7 @@ class Group:
         """Try to create the VM; without room, keep retrying."""
         vm.properties = self._template(vm.template)
         refusals: dict[tuple[str, str], None] = {}
-        for types in self._ranked(vm.properties):
+        for types in self.fields.ranked(vm.properties):
             for zone in self._candidates(vm):
                 for machine_type in types:
                     room = Room(zone, machine_type, vm.spot)
@@ -203,23 +205,13 @@ class Group:
         vm.preempted = vm.terminating = False
         self._wake(vm, now + self._timing.boot)
 
-    def _ranked(self, properties: Json) -> list[list[str]]:
-        """Machine types to try: lists of equal preference, most preferred first."""
-        selections = self._fields().get("instanceFlexibilityPolicy", {}).get("instanceSelections", {})
-        if not selections:
-            return [[properties["machineType"].rpartition("/")[2]]]
-        ranks: dict[int, list[str]] = {}
-        for each in selections.values():
-            ranks.setdefault(int(each.get("rank", 0)), []).extend(each["machineTypes"])
-        return [ranks[rank] for rank in sorted(ranks)]
-
     def _candidates(self, vm: Managed) -> list[str]:
         """Zones in which the VM may be created: EVEN waits for the next zone in turn, a repair keeps its own zone."""
-        if vm.tied or vm.action == "RECREATING" or self._shape == "EVEN":
+        if vm.tied or vm.action == "RECREATING" or self.fields.shape == "EVEN":
             return [vm.zone]
-        if self._shape == "ANY_SINGLE_ZONE":
-            used = [zone for zone in self.zones if self._zones[zone]]
-            return (used or self.zones)[:1]
+        if self.fields.shape == "ANY_SINGLE_ZONE":
+            used = [zone for zone in self.fields.zones if self._zones[zone]]
+            return (used or self.fields.zones)[:1]
         return self._by_count()
 
     # Ending
@@ -270,14 +262,10 @@ class Group:
             self._forget(vm)
         elif vm.action == "RECREATING":
             self._wake(vm, now)
-        elif self._repair("defaultActionOnFailure", "REPAIR") == "REPAIR":
-            forced = self._repair("forceUpdateOnRepair", "NO") == "YES"
-            self._recreate(vm, now, self._current if forced else vm.template)
+        elif self.fields.repairs:
+            self._recreate(vm, now, self.fields.template if self.fields.updates_on_repair else vm.template)
         elif not (by_cloud and vm.properties["scheduling"].get("instanceTerminationAction") == "DELETE"):
             vm.status = "TERMINATED"
-
-    def _repair(self, name: str, default: str) -> str:
-        return self._fields().get("instanceLifecyclePolicy", {}).get(name, default)
 
     def _vacate(self, vm: Managed) -> None:
         """Record that the VM no longer exists."""
@@ -297,9 +285,7 @@ class Group:
 
     def _update(self, now: float) -> None:
         """A PROACTIVE update replaces VMs of another template; a VM not created yet takes the new one anyway."""
-        current, policy = self._current, self._fields().get("updatePolicy", {})
-        most = DISRUPTION.index(policy.get("mostDisruptiveAllowedAction", "REPLACE"))
-        proactive = policy.get("type") == "PROACTIVE" and most >= DISRUPTION.index("REPLACE")
+        current, proactive = self.fields.template, self.fields.replaces
         if current == self._seen and not proactive:
             return
         self._seen = current
@@ -311,70 +297,40 @@ class Group:
         old = [vm for vm in old if vm.status and vm.action == "NONE"]
         if not old:
             return
-        at_once = max(self._number(policy, "maxSurge") + self._number(policy, "maxUnavailable"), 1)
         changing = sum(not vm.settled for vm in self._vms.values() if vm not in old)
-        for vm in old[: max(at_once - changing, 0)]:
-            if policy.get("replacementMethod") == "RECREATE":
+        for vm in old[: max(self.fields.at_once(self.target) - changing, 0)]:
+            if self.fields.keeps_names:
                 self._recreate(vm, now, current)
             else:
                 self._remove(vm, now)
 
-    def _number(self, policy: Json, name: str) -> int:
-        """A fixed number or a percentage of the target; the default is one per zone."""
-        given = policy.get(name, {"fixed": len(self.zones)})
-        return int(given["fixed"]) if "fixed" in given else -(-self.target * int(given["percent"]) // 100)
-
     def _redistribute(self, now: float) -> None:
         """PROACTIVE redistribution moves a VM, running or not, to keep zones within one VM of each other."""
-        policy = self._fields().get("updatePolicy", {}).get("instanceRedistributionType", "PROACTIVE")
-        if policy != "PROACTIVE" or self._shape not in ("EVEN", "BALANCED"):
+        if not self.fields.redistributes:
             return
-        least, *_, most = self._by_count() if len(self.zones) > 1 else ("", "")
+        least, *_, most = self._by_count() if len(self.fields.zones) > 1 else ("", "")
         if self._zones[most] - self._zones[least] < 2 or any(vm.action != "NONE" for vm in self._vms.values()):
             return
         vm = self._chance.choice([vm for vm in self._vms.values() if vm.zone == most])
-        if self._shape == "BALANCED" and self._capacity.refusal(Room(least, vm.machine_type, vm.spot)):
+        if self.fields.shape == "BALANCED" and self._capacity.refusal(Room(least, vm.machine_type, vm.spot)):
             return
         self._remove(vm, now)
         self._add(now, least)
 
-    # Its fields
-
-    @property
-    def _current(self) -> str:
-        fields = self._fields()
-        versions = fields.get("versions") or [{}]
-        return versions[0].get("instanceTemplate") or fields["instanceTemplate"]
-
-    @property
-    def _shape(self) -> str:
-        return self._fields().get("distributionPolicy", {}).get("targetShape", "EVEN")
-
-    @property
-    def zones(self) -> list[str]:
-        """Zones where it may create VMs."""
-        zones = self._fields().get("distributionPolicy", {}).get("zones", [])
-        region = self._fields()["region"].rpartition("/")[2]
-        return [each["zone"].rpartition("/")[2] for each in zones] or [f"{region}-{letter}" for letter in "abc"]
-
     def _by_count(self) -> list[str]:
-        return sorted(self.zones, key=lambda zone: self._zones[zone])
-
-    # Its reported state
+        return sorted(self.fields.zones, key=lambda zone: self._zones[zone])
 
     def instances(self) -> list[Managed]:
-        """All managed instances."""
         return list(self._vms.values())
 
     def get(self, name: str) -> Managed | None:
-        """A managed instance by name."""
         return self._vms.get(name)
 
     def summary(self) -> Json:
         """What InstanceGroupManager shows in addition to its fields."""
         actions = Counter(vm.action for vm in self._vms.values())
         words = {"CREATING": "creating", "RECREATING": "recreating", "DELETING": "deleting", "NONE": "none"}
-        current = self._current
+        current = self.fields.template
         return {
             "targetSize": self.target,
             "currentActions": {word: actions[action] for action, word in words.items()},

@@ -40,12 +40,10 @@ class Metadata:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End all waits."""
         self._closed = True
         self.change()
 
     def handle(self, request: Request) -> Response:
-        """Answer one request."""
         if request.headers.get("metadata-flavor") != "Google" or "x-forwarded-for" in request.headers:
             return Response(403, b"Missing Metadata-Flavor:Google header.", dict(FLAVOR))
         path = request.path.strip("/").split("/")

@@ -33,7 +33,6 @@ class Programs:
         self.registries: set[str] = set()
 
     def close(self) -> None:
-        """Accept no more calls."""
         if self._calls:
             with contextlib.suppress(OSError):
                 self._calls.shutdown(socket.SHUT_RDWR)

@@ -71,7 +71,6 @@ class UnitFile:
         self._values[key] = [*self._values.get(key, []), value] if value else []
 
     def one(self, key: str, default: str = "") -> str:
-        """The last value of a key."""
         return (self._values.get(key) or [default])[-1]
 
     def words(self, key: str) -> list[str]:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from localcloud.cloud import descendants
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.compute.unit_files import Command, UnitError, UnitFile, read
+from localcloud.processes import descendants
 
 THERE = {"docker.service", "docker.socket", "containerd.service"}
 """Units that run on every machine; all targets run as well."""

@@ -7,81 +7,30 @@ that would change this machine or that it lacks. Containers are made as for the 
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 from localcloud.gcp import filestore
-from localcloud.gcp.clock import Clock
 from localcloud.gcp.compute import cloud_init
 from localcloud.gcp.compute.docker import Docker, DockerError
+from localcloud.gcp.compute.managed import Json
 from localcloud.gcp.compute.metadata import CLOUD_PLATFORM, Metadata
-from localcloud.gcp.compute.programs import STOOD_FOR, Programs, standing_in
+from localcloud.gcp.compute.programs import STOOD_FOR, Programs
 from localcloud.gcp.compute.unit_files import UnitError
 from localcloud.gcp.compute.units import Units
-from localcloud.gcp.wire import Handle, RestError, ServedApi
-from localcloud.machines.images import Image, PullError, Registry
-from localcloud.machines.namespaces import SYSTEM, Holder, Ports, image_root, needed, start_container
+from localcloud.gcp.compute.vm_host import METADATA, REGISTRIES, VmHost
+from localcloud.gcp.wire import RestError, ServedApi
+from localcloud.machines import disk
+from localcloud.machines.images import Image, PullError
+from localcloud.machines.namespaces import Holder, Ports, image_root, needed, start_container
 
-Json = dict[str, Any]
 Process = subprocess.Popen[bytes]
-METADATA = ("169.254.169.254", 80)
 DOWNLOAD = "artifactregistry.repositories.downloadArtifacts"
-CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-REGISTRIES = re.compile(r"([a-z0-9-]+)-docker\.pkg\.dev")
-ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
-
-
-@dataclass
-class VmHost:
-    """The parts that all VMs share.
-
-    Attributes:
-        state: Folder of disks and journals.
-        clock: The cloud's clock.
-        port: Port of the daemon; each VM also has it at 127.0.0.1.
-        serve: Answers requests from a VM: the APIs, but no controls.
-        registry: Source of images.
-        allows: (principal, permission, resource) → whether the principal has the permission.
-        token: principal → a new access token.
-        pool: Starts processes, which end with the thread that started them.
-        settings: Environment variables of containers, which override the template's.
-        programs: Folder of the stand-in programs.
-        refused: Why programs get no namespaces here, and are plain processes; empty if they do.
-    """
-
-    state: Path
-    clock: Clock
-    port: int
-    serve: Handle
-    registry: Registry
-    allows: Callable[[str, str, str], bool]
-    token: Callable[[str], Json]
-    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "vm"))
-    settings: dict[str, str] = field(default_factory=dict)
-    refused: str = ""
-
-    def __post_init__(self) -> None:
-        self.programs = standing_in(self.state, self.addresses())
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def addresses(self) -> dict[str, str]:
-        """Google's addresses, as `curl` resolves them on a VM."""
-        here = {
-            f"https://{api}.googleapis.com": f"{self.url}/{api}"
-            for api in ("storage", "secretmanager", "pubsub", "logging")
-        }
-        return {**here, "http://metadata.google.internal": f"http://{METADATA[0]}"}
 
 
 class Vm:
@@ -216,14 +165,7 @@ class Vm:
     # Cloud-init
 
     def _prepare_disk(self) -> None:
-        for folder in ("etc/systemd/system", "var/log", "var/lib", "mnt/disks", "root", "run", "tmp", "home"):
-            (self.root / folder).mkdir(parents=True, exist_ok=True)
-        for name in ETC:
-            source, target = Path("/etc", name), self.root / "etc" / name
-            if source.is_dir():
-                shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-            elif source.is_file():
-                shutil.copyfile(source, target)
+        disk.prepare(self.root, ("etc/systemd/system", "var/log", "var/lib", "mnt/disks", "root", "run", "tmp", "home"))
         (self.root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{METADATA[0]} metadata.google.internal metadata\n")
 
     def _run_cloud_init(self) -> None:
@@ -255,7 +197,6 @@ class Vm:
         return self.root / (self._ports.own(path) if self._ports else path).lstrip("/")
 
     def note(self, text: str) -> None:
-        """Write a line to the journal."""
         with contextlib.suppress(ValueError):
             self._journal.write(f"{text}\n".encode())
 
@@ -266,28 +207,17 @@ class Vm:
             UnitError: The program could not be started.
         """
         name = argv[0].rpartition("/")[2]
-        ports, programs = self._ports, "/run/localcloud"
+        ports, programs = self._ports, disk.PROGRAMS
         here = {"LOCALCLOUD_DISK": str(ports.root), "GCE_METADATA_HOST": ports.addresses[METADATA[0]]} if ports else {}
         if ports:
             programs = str(self._host.programs)
         argv = [f"{programs}/{name}" if name in STOOD_FOR else argv[0], *argv[1:]]
-        known = {"PATH": f"{programs}:{CONTAINER_PATH}", "LANG": "C.UTF-8", **environment}
+        known = {"PATH": f"{programs}:{disk.PATH}", "LANG": "C.UTF-8", **environment}
         description: Json = {
             "disk": str(self.root),
             "argv": [self._told(word) for word in argv],
             "env": {name: self._told(value) for name, value in known.items()} | here,
-            "mounts": [
-                {"kind": "image", "source": "/", "only": SYSTEM},
-                {
-                    "kind": "bind",
-                    "source": str(self._host.programs),
-                    "target": "/run/localcloud",
-                    "readonly": True,
-                },
-                {"kind": "bind", "source": sys.base_prefix, "target": sys.base_prefix, "readonly": True},
-                {"kind": "devices"},
-                {"kind": "proc"},
-            ],
+            "mounts": disk.mounts(self._host.programs, sys.base_prefix),
         }
         process, problem = self._start(description, self._journal.fileno())
         if problem:
@@ -303,19 +233,11 @@ class Vm:
         if image and self._host.refused:
             raise DockerError(needed("The image", self._host.refused), 126)
         base, masks = image_root(image.root if image else None, self._host.state.parent)
-        inside = {
-            "PATH": CONTAINER_PATH if image else f"{sys.prefix}/bin:{CONTAINER_PATH}",
-            "HOME": "/",
-            "HOSTNAME": self.name,
-        }
-        for line in image.config.get("Env") or [] if image else []:
-            name, _, value = line.partition("=")
-            inside[name] = value
-        described = {
-            **description,
-            "env": {**inside, **self._environment(), **env, **self._host.settings},
-            "mounts": [*base, *masks, *description["mounts"], {"kind": "proc"}],
-        }
+        env = {
+            "PATH": disk.PATH if image else f"{sys.prefix}/bin:{disk.PATH}", "HOME": "/", "HOSTNAME": self.name,
+            **(image.variables if image else {}), **self._environment(), **env, **self._host.settings,
+        }  # fmt: skip
+        described = {**description, "env": env, "mounts": [*base, *masks, *description["mounts"], {"kind": "proc"}]}
         return self._start(described, output)
 
     def _environment(self) -> dict[str, str]:

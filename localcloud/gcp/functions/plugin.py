@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from localcloud.gcp.compute.metadata import CLOUD_PLATFORM, Metadata
 from localcloud.gcp.functions.process import BuildError, Process
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 Json = dict[str, Any]
 LONGEST_SECONDS = 300.0
@@ -24,13 +22,11 @@ LONGEST_SECONDS = 300.0
 OVERRIDES = ("compute", "monitoring", "storage", "logging", "pubsub", "secretmanager")
 
 
-class Functions:
-    """The plug-in."""
-
+class Functions(Plugin):
     apis = ("cloudfunctions",)
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self._lock = threading.Lock()
         self._processes: dict[str, Process] = {}
         self._pool = ThreadPoolExecutor(1, "functions")
@@ -140,20 +136,16 @@ class Functions:
         self._site.resources.delete(service_name(self._site.project, name.split("/")[4], name.split("/")[6]))
 
     def stop(self) -> None:
-        """End every process."""
         for name in list(self._processes):
             self._close(name)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Invocations:
+class Invocations(Plugin):
     """The functions' own addresses."""
 
     apis = ("a.run.app",)
     raw = True
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
 
     def handle(self, request: Request) -> Response:
         """Check the caller and call the function."""
@@ -161,7 +153,7 @@ class Invocations:
         short = rest.partition("/")[0]
         service = service_name(self._site.project, location, short)
         self._site.policy.check(request.principal, "run.routes.invoke", service)
-        functions = next(each for each in self._site.plugins if isinstance(each, Functions))
+        functions = self._site.plugin(Functions)
         return functions.invoke(location, short, request)
 
 

@@ -128,7 +128,6 @@ class Process:
             self._process.wait()
 
     def close(self) -> None:
-        """End it."""
         self._end()
         self._metadata.close()
         if self._served:

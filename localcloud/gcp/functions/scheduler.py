@@ -7,14 +7,12 @@ import threading
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.gcp.compute.managed import stamp
 from localcloud.gcp.functions.cron import Cron
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 Json = dict[str, Any]
 LOOK_SECONDS = 0.2
@@ -24,13 +22,11 @@ CODES = {401: 16, 403: 7, 404: 5, 429: 8, 500: 13, 503: 14, 504: 4}
 """google.rpc.Code of an answer's status."""
 
 
-class CloudScheduler:
-    """The plug-in."""
-
+class CloudScheduler(Plugin):
     apis = ("cloudscheduler",)
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self._minute = int(site.clock.now() // 60)
         self._running: set[str] = set()
         self._lock = threading.Lock()
@@ -137,6 +133,5 @@ class CloudScheduler:
         return {name.rpartition("/")[2]: (self._site.resources.get(name) or {}).get("status", {}) for name in names}
 
     def stop(self) -> None:
-        """Stop calling."""
         self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)

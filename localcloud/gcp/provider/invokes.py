@@ -10,7 +10,6 @@ from .calls import Calls
 
 
 def invoke(token: str, args: dict[str, Any], calls: Calls) -> dict[str, Any]:
-    """The answer of one function; see `look_up`."""
     return look_up(FUNCTIONS, token, args, calls)
 
 
@@ -54,6 +53,20 @@ def _subnetwork(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     return {"id": name, **calls.request("compute", "GET", f"compute/v1/{name}")}
 
 
+def _image(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    """A machine image. Source: data_source_google_compute_image.go of hashicorp/terraform-provider-google."""
+    images = f"projects/{args.get('project') or calls.project}/global/images"
+    if "filter" in args:
+        found = calls.request("compute", "GET", f"compute/v1/{images}", {"filter": args["filter"]}).get("items", [])
+        if len(found) != 1:
+            raise RuntimeError("your filter has returned more than one image or no image.")
+    else:
+        name = args["name"] if "name" in args else f"family/{args['family']}"
+        found = [calls.request("compute", "GET", f"compute/v1/{images}/{name}")]
+    image = {"family": "", **found[0], "diskSizeGb": int(found[0]["diskSizeGb"])}
+    return {**image, "id": f"{images}/{image['name']}", "project": images.split("/")[1]}
+
+
 def _file_system(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     name = f"projects/{calls.project}/locations/{args['location']}/instances/{args['name']}"
     return {"id": name, **calls.request("file", "GET", f"v1/{name}")}
@@ -65,6 +78,7 @@ FUNCTIONS: dict[str, Any] = {
     "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": (_storage_agent, ("project",)),
     "gcp:logging/getProjectCmekSettings:getProjectCmekSettings": (_log_agent, ("project", "kmsKeyName")),
     "gcp:compute/getSubnetwork:getSubnetwork": (_subnetwork, ("project", "region", "name")),
+    "gcp:compute/getImage:getImage": (_image, ("project", "name", "family", "filter")),
     "gcp:filestore/getInstance:getInstance": (_file_system, ("location", "name")),
     "gcp:compute/getZones:getZones": (_zones, ("project", "region")),
 }

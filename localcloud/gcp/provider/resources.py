@@ -18,8 +18,6 @@ FULL = re.compile(r"^projects/[\w.:-]+/[a-z]+/(?=projects/[\w.:-]+/)")
 
 
 class GcpResource(resources.ProviderResource):
-    """One resource of a type."""
-
     def _context(self, inputs: Props, out: Props, resource_id: str) -> dict[str, Any]:
         context = super()._context(inputs, out, resource_id)
         if inputs.get("project"):

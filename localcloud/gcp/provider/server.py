@@ -42,7 +42,6 @@ class GcpProvider:
         return Calls(**found)
 
     def invoke(self, token: str, args: dict[str, Any], clients: Calls) -> dict[str, Any]:
-        """See `invokes`."""
         return invokes.invoke(token, args, clients)
 
 
@@ -53,5 +52,4 @@ class GcpServicer(Servicer):
 
 
 def main() -> None:
-    """Serve until the engine ends this process."""
     serve(GcpServicer(GcpProvider()))

@@ -100,7 +100,6 @@ class PubSub:
         return self.json("POST", "_control", mishaps or None)
 
     def stop(self) -> None:
-        """End the process."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
                 with contextlib.suppress(OSError):

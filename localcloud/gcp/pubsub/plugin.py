@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.gcp.pubsub import PubSub
+from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
-
-if TYPE_CHECKING:
-    from localcloud.gcp.serve import Site
 
 MESSAGES = {"publish", "acknowledge", "modifyAckDeadline"}
 PULL_SECONDS, LEAST_SECONDS = 10.0, 0.5
@@ -18,13 +16,13 @@ CHANGES = {"create", "patch", "delete"}
 KINDS = {"topics", "subscriptions"}
 
 
-class PubSubPlugin:
+class PubSubPlugin(Plugin):
     """Forwards permitted calls."""
 
     apis = ("pubsub",)
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self.process = PubSub(site.clock)
         self._wait = max(PULL_SECONDS / site.clock.factor, LEAST_SECONDS)
         self.controls = {"pubsub": lambda wanted: self.process.control(**wanted)}
@@ -35,7 +33,6 @@ class PubSubPlugin:
         return {"pubsub": {"rest": self.process.rest, "grpc": self.process.grpc}}
 
     def stop(self) -> None:
-        """End the process."""
         self.process.stop()
 
     def backlog(self) -> dict[str, dict[str, float]]:

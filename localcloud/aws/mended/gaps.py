@@ -16,8 +16,11 @@ from moto.logs.metric_filters import MetricFilters
 from moto.s3.models import FakeDeleteMarker
 from moto.servicequotas.models import ServiceQuotasBackend
 
-from localcloud.aws import quotas
+from localcloud.aws.mended.method import method
 
+EC2_RESOURCE_TO_PREFIX["placement-group"] = "pg"
+# Lets a bucket be emptied whose last entry is a delete marker.
+FakeDeleteMarker.dispose = lambda self, garbage=False: None  # type: ignore[attr-defined]
 _delete_route = EC2Backend.delete_route
 _delete_nat_gateway = EC2Backend.delete_nat_gateway
 _add_filter = MetricFilters.add_filter
@@ -27,6 +30,7 @@ VCPU_QUOTAS = dict.fromkeys(("L-34B43A08", "L-3819A6DF", "L-7212CCBC", "L-1216C4
 """The quota of an account that requested more than the few vCPUs of a new one."""
 
 
+@method(ServiceQuotasBackend, "get_service_quota")
 def _vcpu_quota(self: ServiceQuotasBackend, service_code: str, quota_code: str) -> dict[str, Any]:
     """Answer vCPU quotas; moto knows only the quotas of VPCs."""
     if service_code == "ec2" and quota_code in VCPU_QUOTAS:
@@ -34,12 +38,14 @@ def _vcpu_quota(self: ServiceQuotasBackend, service_code: str, quota_code: str) 
     return _get_quota(self, service_code, quota_code)
 
 
+@method(MetricFilters, "add_filter")
 def _replace_filter(self: MetricFilters, filter_name: str, pattern: str, group: str, transformations: Any) -> None:
     """Replace a metric filter of the same name in a group, where moto keeps both."""
     self.delete_filter(filter_name, group)
     _add_filter(self, filter_name, pattern, group, transformations)
 
 
+@method(EC2Backend, "delete_route")
 def _delete_route_if_there(self: EC2Backend, route_table_id: str, cidr: Any = None, *rest: Any) -> Any:
     """Ignore a missing route: moto's ModifyVpcEndpoint adds none to a new table, but its deletion expects one."""
     if (
@@ -51,6 +57,7 @@ def _delete_route_if_there(self: EC2Backend, route_table_id: str, cidr: Any = No
     return _delete_route(self, route_table_id, cidr, *rest)
 
 
+@method(EC2Backend, "delete_nat_gateway")
 def _delete_gateway_and_interface(self: EC2Backend, nat_gateway_id: str) -> Any:
     """Delete a NAT gateway's network interface and disassociate its address; moto does neither."""
     gateway = _delete_nat_gateway(self, nat_gateway_id)
@@ -72,6 +79,7 @@ def _named(response: EC2Response, name: str) -> dict[str, Any]:
     return _groups(response)[name]
 
 
+@method(EC2Response, "create_placement_group")
 def _create(response: EC2Response) -> ActionResult:
     name = response._get_param("GroupName")
     if name in _groups(response):
@@ -90,17 +98,20 @@ def _tagged(response: EC2Response, group: dict[str, Any]) -> dict[str, Any]:
     return group | {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
 
+@method(EC2Response, "describe_placement_groups")
 def _describe(response: EC2Response) -> ActionResult:
     names = response._get_param("GroupNames", []) or list(_groups(response))
     return ActionResult({"PlacementGroups": [_tagged(response, _named(response, name)) for name in names]})
 
 
+@method(EC2Response, "delete_placement_group")
 def _delete(response: EC2Response) -> ActionResult:
     name = _named(response, response._get_param("GroupName"))["GroupName"]
     del _groups(response)[name]
     return ActionResult({})
 
 
+@method(EC2Response, "register_image")
 def _register(response: EC2Response) -> ActionResult:
     """Register a machine image for an architecture and with a root device, which moto drops."""
     answer = _register_image(response)
@@ -108,22 +119,6 @@ def _register(response: EC2Response) -> ActionResult:
     image.architecture = response._get_param("Architecture", image.architecture)
     image.root_device_name = response._get_param("RootDeviceName", image.root_device_name)
     return answer
-
-
-def fill() -> None:
-    """Apply every fix once to moto's own classes."""
-    quotas.limit()
-    ServiceQuotasBackend.get_service_quota = _vcpu_quota  # type: ignore[method-assign]
-    # Lets a bucket be emptied whose last entry is a delete marker.
-    FakeDeleteMarker.dispose = lambda self, garbage=False: None  # type: ignore[attr-defined]
-    MetricFilters.add_filter = _replace_filter  # type: ignore[method-assign]
-    EC2Backend.delete_route = _delete_route_if_there  # type: ignore[method-assign]
-    EC2Backend.delete_nat_gateway = _delete_gateway_and_interface  # type: ignore[method-assign]
-    EC2_RESOURCE_TO_PREFIX["placement-group"] = "pg"
-    EC2Response.register_image = _register  # type: ignore[method-assign]
-    EC2Response.create_placement_group = _create  # type: ignore[attr-defined]
-    EC2Response.delete_placement_group = _delete  # type: ignore[attr-defined]
-    EC2Response.describe_placement_groups = _describe  # type: ignore[attr-defined]
 
 
 def remember() -> None:

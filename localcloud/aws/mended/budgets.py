@@ -8,6 +8,8 @@ from typing import Any
 from moto.budgets.models import Budget
 from moto.budgets.responses import BudgetsResponse
 
+from localcloud.aws.mended.method import method
+
 _create = BudgetsResponse.create_budget
 
 
@@ -18,28 +20,33 @@ def _tags(response: BudgetsResponse) -> dict[str, str]:
     return response.backend.__dict__.setdefault("localcloud_tags", {}).setdefault(name, {})
 
 
+@method(BudgetsResponse, "create_budget")
 def _create_with_tags(response: BudgetsResponse) -> str:
     answer = _create(response)
     _tags(response).clear()  # left from an earlier budget of that name
     return answer and _tag(response)
 
 
+@method(BudgetsResponse, "tag_resource")
 def _tag(response: BudgetsResponse) -> str:
     _tags(response).update({tag["Key"]: tag["Value"] for tag in response._get_param("ResourceTags") or []})
     return "{}"
 
 
+@method(BudgetsResponse, "untag_resource")
 def _untag(response: BudgetsResponse) -> str:
     for key in response._get_param("ResourceTagKeys"):
         _tags(response).pop(key, None)
     return "{}"
 
 
+@method(BudgetsResponse, "list_tags_for_resource")
 def _list_tags(response: BudgetsResponse) -> str:
     tags = [{"Key": key, "Value": value} for key, value in _tags(response).items()]
     return json.dumps({"ResourceTags": tags})
 
 
+@method(BudgetsResponse, "update_budget")
 def _update(response: BudgetsResponse) -> str:
     """Replace a budget, and keep its notifications."""
     wanted: dict[str, Any] = response._get_param("NewBudget")
@@ -50,12 +57,3 @@ def _update(response: BudgetsResponse) -> str:
     changed.notifications = known[name].notifications
     known[name] = changed
     return "{}"
-
-
-def fill() -> None:
-    """Add these operations to moto's own class."""
-    BudgetsResponse.create_budget = _create_with_tags  # type: ignore[method-assign]
-    BudgetsResponse.update_budget = _update  # type: ignore[attr-defined]
-    BudgetsResponse.tag_resource = _tag  # type: ignore[attr-defined]
-    BudgetsResponse.untag_resource = _untag  # type: ignore[attr-defined]
-    BudgetsResponse.list_tags_for_resource = _list_tags  # type: ignore[attr-defined]

@@ -21,8 +21,6 @@ class ConditionNotMetError(Exception):
 
 @dataclass(frozen=True)
 class Content:
-    """Content to write."""
-
     body: bytes
     content_type: str = ""
     metadata: dict[str, str] = field(default_factory=dict)

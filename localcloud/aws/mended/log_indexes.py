@@ -11,6 +11,8 @@ from typing import Any
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.responses import LogsResponse
 
+from localcloud.aws.mended.method import method
+
 MOST_FIELDS, FIELD_CHARACTERS = 20, 100
 
 
@@ -22,6 +24,7 @@ def _group(response: LogsResponse, identifier: str) -> Any:
     return response.logs_backend.groups[name]
 
 
+@method(LogsResponse, "put_index_policy")
 def _put(response: LogsResponse) -> str:
     group, text = _group(response, response._get_param("logGroupIdentifier")), response._get_param("policyDocument")
     try:
@@ -38,21 +41,16 @@ def _shown(group: Any) -> dict[str, Any]:
     return {"logGroupIdentifier": group.arn.removesuffix(":*"), "policyDocument": group.index_policy}
 
 
+@method(LogsResponse, "describe_index_policies")
 def _describe(response: LogsResponse) -> str:
     groups = [_group(response, each) for each in response._get_param("logGroupIdentifiers")]
     return json.dumps({"indexPolicies": [_shown(group) for group in groups if hasattr(group, "index_policy")]})
 
 
+@method(LogsResponse, "delete_index_policy")
 def _delete(response: LogsResponse) -> str:
     group = _group(response, response._get_param("logGroupIdentifier"))
     if not hasattr(group, "index_policy"):
         raise ResourceNotFoundException
     del group.index_policy
     return "{}"
-
-
-def fill() -> None:
-    """Put it into moto."""
-    LogsResponse.put_index_policy = _put  # type: ignore[attr-defined]
-    LogsResponse.describe_index_policies = _describe  # type: ignore[attr-defined]
-    LogsResponse.delete_index_policy = _delete  # type: ignore[attr-defined]

@@ -11,6 +11,8 @@ from typing import Any
 
 from moto.firehose.models import FirehoseBackend
 
+from localcloud.aws.mended.method import method
+
 _put_s3_records = FirehoseBackend.put_s3_records
 _object_path = FirehoseBackend._format_s3_object_path
 
@@ -26,6 +28,7 @@ def _process(config: dict[str, Any], data: bytes) -> bytes:
     return data
 
 
+@method(FirehoseBackend, "put_s3_records")
 def _put(self: FirehoseBackend, name: str, version: str, config: dict[str, Any], records: list[Any]) -> Any:
     """Process records, and compress the object that holds them."""
     stream: Any = self.delivery_streams[name]
@@ -37,8 +40,3 @@ def _put(self: FirehoseBackend, name: str, version: str, config: dict[str, Any],
     self._format_s3_object_path = lambda *where: _object_path(*where) + extension  # type: ignore[method-assign]
     made = _put_s3_records(self, name, version, config, [{"Data": data}])
     return made * len(records)
-
-
-def fill() -> None:
-    """Put it into moto."""
-    FirehoseBackend.put_s3_records = _put  # type: ignore[method-assign]

@@ -13,7 +13,8 @@ from typing import Any
 from moto.logs.exceptions import ResourceNotFoundException
 from moto.logs.responses import LogsResponse
 
-from localcloud.aws.insights import parse
+from localcloud.aws.mended.insights import parse
+from localcloud.aws.mended.method import method
 
 _KEYS = ("name", "queryString", "logGroupNames")
 
@@ -23,6 +24,7 @@ def _saved(response: LogsResponse) -> dict[str, dict[str, Any]]:
     return response.logs_backend.__dict__.setdefault("localcloud_queries", {})
 
 
+@method(LogsResponse, "put_query_definition")
 def _put(response: LogsResponse) -> str:
     id_, given = response._get_param("queryDefinitionId"), {key: response._get_param(key) for key in _KEYS}
     if id_ is not None and id_ not in _saved(response):
@@ -34,20 +36,15 @@ def _put(response: LogsResponse) -> str:
     return json.dumps({"queryDefinitionId": id_})
 
 
+@method(LogsResponse, "describe_query_definitions")
 def _describe(response: LogsResponse) -> str:
     begin = response._get_param("queryDefinitionNamePrefix") or ""
     found = [each for each in _saved(response).values() if each["name"].startswith(begin)]
     return json.dumps({"queryDefinitions": found})
 
 
+@method(LogsResponse, "delete_query_definition")
 def _delete(response: LogsResponse) -> str:
     if _saved(response).pop(response._get_param("queryDefinitionId"), None) is None:
         raise ResourceNotFoundException
     return json.dumps({"success": True})
-
-
-def fill() -> None:
-    """Put it into moto."""
-    LogsResponse.put_query_definition = _put  # type: ignore[attr-defined]
-    LogsResponse.describe_query_definitions = _describe  # type: ignore[attr-defined]
-    LogsResponse.delete_query_definition = _delete  # type: ignore[attr-defined]

@@ -11,6 +11,8 @@ from moto.events.models import EventsBackend
 from moto.iam.exceptions import LimitExceededException
 from moto.iam.models import IAMBackend
 
+from localcloud.aws.mended.method import method
+
 INLINE_CHARACTERS = 10_240
 MANAGED_CHARACTERS = 6_144
 TRUST_CHARACTERS = 2_048
@@ -36,6 +38,7 @@ def _size(text: str) -> int:
     return len("".join(text.split()))
 
 
+@method(IAMBackend, "put_role_policy")
 def _inline(self: IAMBackend, role_name: str, policy_name: str, policy_json: str) -> None:
     """One limit applies to all inline policies of a role together."""
     policies = {**self.get_role(role_name).policies, policy_name: policy_json}
@@ -54,6 +57,7 @@ def _trust(policy_document: str) -> None:
         raise LimitExceededException(f"Cannot exceed quota for ACLSizePerRole: {TRUST_CHARACTERS}")
 
 
+@method(IAMBackend, "create_policy")
 def _policy(
     self: IAMBackend, description: str, path: str, policy_document: str, *rest: object, **more: object
 ) -> object:
@@ -61,21 +65,25 @@ def _policy(
     return _create_policy(self, description, path, policy_document, *rest, **more)  # type: ignore[arg-type]
 
 
+@method(IAMBackend, "create_policy_version")
 def _version(self: IAMBackend, policy_arn: str, policy_document: str, set_as_default: bool) -> object:
     _managed(policy_document)
     return _create_policy_version(self, policy_arn, policy_document, set_as_default)
 
 
+@method(IAMBackend, "create_role")
 def _role(self: IAMBackend, role_name: str, assume_role_policy_document: str, *rest: object, **more: object) -> object:
     _trust(assume_role_policy_document)
     return _create_role(self, role_name, assume_role_policy_document, *rest, **more)  # type: ignore[arg-type]
 
 
+@method(IAMBackend, "update_assume_role_policy")
 def _assume(self: IAMBackend, role_name: str, policy_document: str) -> None:
     _trust(policy_document)
     _update_assume_role_policy(self, role_name, policy_document)
 
 
+@method(EventsBackend, "put_rule")
 def _rule(self: EventsBackend, name: str, *rest: object, event_pattern: str | None = None, **more: object) -> object:
     if event_pattern and len(event_pattern) > PATTERN_CHARACTERS:
         raise ValidationException(
@@ -85,6 +93,7 @@ def _rule(self: EventsBackend, name: str, *rest: object, event_pattern: str | No
     return _put_rule(self, name, *rest, event_pattern=event_pattern, **more)  # type: ignore[arg-type]
 
 
+@method(CloudWatchBackend, "put_dashboard")
 def _dashboard(self: CloudWatchBackend, name: str, body: str) -> object:
     for number, widget in enumerate(json.loads(body).get("widgets", [])):
         alarms = widget["properties"]["alarms"] if widget["type"] == "alarm" else [name]
@@ -94,14 +103,3 @@ def _dashboard(self: CloudWatchBackend, name: str, body: str) -> object:
                 f"The dashboard body is invalid: /widgets/{number}/properties/alarms Should NOT have {fewer_or_more}"
             )
     return _put_dashboard(self, name, body)
-
-
-def limit() -> None:
-    """Give moto's own classes these quotas, once."""
-    IAMBackend.put_role_policy = _inline  # type: ignore[method-assign]
-    IAMBackend.create_policy = _policy  # type: ignore[method-assign, assignment]
-    IAMBackend.create_policy_version = _version  # type: ignore[method-assign, assignment]
-    IAMBackend.create_role = _role  # type: ignore[method-assign, assignment]
-    IAMBackend.update_assume_role_policy = _assume  # type: ignore[method-assign]
-    EventsBackend.put_rule = _rule  # type: ignore[method-assign, assignment]
-    CloudWatchBackend.put_dashboard = _dashboard  # type: ignore[method-assign, assignment]

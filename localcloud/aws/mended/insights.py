@@ -18,6 +18,8 @@ from moto.logs import models
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.responses import LogsResponse
 
+from localcloud.aws.mended.method import method
+
 Test = Callable[[dict[str, Any]], bool]
 
 PAGE, MOST_ROWS, ROWS = 10_000, 100_000, 10_000
@@ -30,7 +32,7 @@ TERM = re.compile(
 
 
 @dataclass
-class Query:
+class LogQuery:
     """A query's text, understood."""
 
     fields: list[str] = field(default_factory=lambda: ["@timestamp", "@message"])
@@ -91,9 +93,9 @@ def _malformed(text: str) -> JsonRESTError:
     return JsonRESTError("MalformedQueryException", f"unexpected symbol found at {text[:80]!r}")
 
 
-def parse(text: str) -> Query:
+def parse(text: str) -> LogQuery:
     """The statements of a query, which pipes divide."""
-    query, at = Query(), 0
+    query, at = LogQuery(), 0
     while at < len(text):
         found = STATEMENT.match(text, at)
         if not found:
@@ -109,6 +111,7 @@ class Rows(list[dict[str, Any]]):
     scanned = 0
 
 
+@method(models, "execute_query")
 def run(log_groups: list[Any], query: str, start_time: int, end_time: int) -> Rows:
     """Run a query over log groups; both times are whole seconds and inclusive."""
     parsed, rows, found = parse(query), Rows(), list[tuple[int, dict[str, Any]]]()
@@ -139,6 +142,7 @@ def _fields(message: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+@method(LogsResponse, "get_query_results")
 def _get_query_results(response: LogsResponse) -> str:
     query: Any = response.logs_backend.queries.get(response._get_param("queryId"))
     if query is None:
@@ -163,16 +167,10 @@ def _shown(name: str, value: Any) -> str:
     return str(value)
 
 
+@method(LogsResponse, "stop_query")
 def _stop_query(response: LogsResponse) -> str:
     query: Any = response.logs_backend.queries.get(response._get_param("queryId"))
     if query is None or hasattr(query, "asked"):
         raise InvalidParameterException(msg="The specified query is not running.")
     query.status = "Cancelled"
     return json.dumps({"success": True})
-
-
-def fill() -> None:
-    """Put it into moto, which runs queries without their filters."""
-    models.execute_query = run  # type: ignore[attr-defined]
-    LogsResponse.get_query_results = _get_query_results  # type: ignore[method-assign]
-    LogsResponse.stop_query = _stop_query  # type: ignore[attr-defined]

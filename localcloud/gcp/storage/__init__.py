@@ -1,0 +1,1 @@
+"""Cloud Storage: objects, and the two APIs that reach them."""
