@@ -19,21 +19,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import advise_write
 from benchmarks.figures import figure
 from tests.slow_capacity import SlowAws, SlowGoogle
 from tests.unit.advice_fakes import BUCKETS, DAY, ON_DEMAND, SAVING
 from tests.unit.report_jobs import made_job
 from tidemill import machines
-from tidemill.advice.aws import AwsSource
 from tidemill.advice.cache import Cache
-from tidemill.advice.expected import paid_hours
-from tidemill.advice.gcp import GcpSource
-from tidemill.advice.known import of_bucket
+from tidemill.advice.knowledge import of_bucket
 from tidemill.advice.rank import Bucket, DatedFigure, Price, ReclaimMean, ShapeFacts, ShapeScore, Work, rank
+from tidemill.advice.reclaim_cost import paid_hours
 from tidemill.advice.shapes import MachineShape, Market, Need
-from tidemill.client.advise import AdviceWanted, advise
-from tidemill.client.own import read_own
+from tidemill.client.estimate.advise import AdviceRequest, advise
+from tidemill.client.estimate.measured_speed import read_own
+from tidemill.clouds.aws.advice import AwsSource
+from tidemill.clouds.gcp.advice import GcpSource
 
 DELAY_SECONDS = 0.08
 REGIONS = ("us-west-2", "us-east-1")
@@ -76,7 +75,6 @@ def main() -> None:
     figure("advise-matrix-place", matrix_place(), "place", 1)
     figure("advise-cost-error", worst_error(), "%", 3)
     figure("advise-unstable-orders", unstable(), "orders", 0)
-    advise_write.figures(DELAY_SECONDS)
 
 
 def ask(cache: Path) -> tuple[SlowAws, float]:
@@ -88,7 +86,7 @@ def ask(cache: Path) -> tuple[SlowAws, float]:
 
     need = Need(cpus=400, families=("c6i", "c7i", "m6i", "m7i", "r7i", "c7g"))
     start = time.perf_counter()
-    found = advise(AdviceWanted(need, REGIONS, live=True, hours=24), source=source)
+    found = advise(AdviceRequest(need, REGIONS, live=True, hours=24), source=source)
     seconds = time.perf_counter() - start
     assert found.shapes
     assert not found.notes, found.notes
@@ -99,7 +97,7 @@ def ask_google(cache: Path) -> tuple[SlowGoogle, float]:
     """Ask with a GCP of our own about two of its regions, and say how long that took."""
     google = SlowGoogle(DELAY_SECONDS)
     need = Need(cpus=400, families=("n2", "n2d", "c3", "e2"))
-    wanted = AdviceWanted(need, ("us-central1", "us-east1"), live=True)
+    wanted = AdviceRequest(need, ("us-central1", "us-east1"), live=True)
     os.environ["GOOGLE_CLOUD_PROJECT"] = "project"
     start = time.perf_counter()
     found = advise(wanted, source=lambda cloud, region, account: GcpSource(account, google, cache=Cache(cache)))
@@ -140,7 +138,7 @@ def own_jobs(folder: Path) -> tuple[int, float]:
 
 def tables() -> tuple[float, int]:
     """Return how long the tables alone take for two regions of both clouds, and how many shapes they have."""
-    wanted = AdviceWanted(Need(cpus=400), ("us-west-2", "us-central1"), live=False, every_size=True)
+    wanted = AdviceRequest(Need(cpus=400), ("us-west-2", "us-central1"), live=False, every_size=True)
     start = time.perf_counter()
     found = advise(wanted)
     return time.perf_counter() - start, found.found

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from components.gcp.reconciler_function import decide
+from components.services.pubsub.reconciler_function import decide
 from localcloud.gcp.compute.autoscaler import Autoscaler
 from localcloud.gcp.compute.capacity import Capacity, Limit
 from localcloud.gcp.compute.group import LONGEST_CALL, Group, GroupError

@@ -24,7 +24,7 @@ from tests.localcloud.test_firehose import LINES as ARCHIVED
 from tests.localcloud.test_firehose import archived_objects
 from tests.localcloud.test_gcp_follow import World, followed_by_three
 from tests.localcloud.test_insights import GROUP, JOB, Group, emulate
-from tidemill.backends.gcp import logs as gcp_logs
+from tidemill.clouds.gcp import logs as gcp_logs
 
 SEARCHED = 500_000
 MATCHING = 5_000

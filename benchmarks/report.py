@@ -29,8 +29,9 @@ from tests.unit.client_fakes import FakeBackend, descriptor
 from tests.unit.report_jobs import MACHINES, plain
 from tidemill import layout
 from tidemill.client import Pipeline
+from tidemill.client.plan.spec import build_spec
 from tidemill.client.report.page import page_of
-from tidemill.job import JobSpec, build_spec
+from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome, Round
 from tidemill.ledger.digest import RunFacts, digest_of
 from tidemill.ledger.records import Header, Record

@@ -22,8 +22,8 @@ from benchmarks.team import team as idle_team
 from localcloud.cloud import Cloud
 from tests.e2e.team import Team, await_that, client, team_up
 from tidemill.client import Pipeline
-from tidemill.client.chunks import plan_chunks
-from tidemill.client.waiting import POLL_SECONDS
+from tidemill.client.plan.chunks import plan_chunks
+from tidemill.client.watch.wait import POLL_SECONDS
 
 ITEMS = 500_000
 SLOTS = 4_000
@@ -168,7 +168,7 @@ def _watch() -> None:
                 raise TimeoutError
 
         # While a job makes progress, the client polls it as often as at first.
-        quick = patch("tidemill.client.waiting.SLOWEST_POLL_SECONDS", POLL_SECONDS)
+        quick = patch("tidemill.client.watch.wait.SLOWEST_POLL_SECONDS", POLL_SECONDS)
         with suppress(TimeoutError), quick, patch.object(time, "sleep", passes):
             job.wait()
         hour = (pipeline.store.listings - asked) * 3600 / clock

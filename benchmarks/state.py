@@ -31,9 +31,10 @@ import obstore
 
 from benchmarks.figures import figure
 from tests.worker.containers import Machine, Process, Team, TeamJob
-from tidemill.client.saved import NOTICE_SECONDS, summed_up
+from tidemill.client.watch.saved_state import summed_up
 from tidemill.descriptor import WorkerExit
 from tidemill.job import StateSettings
+from tidemill.services import of_cloud
 from tidemill.state import Saver, Snapshot, Snapshots, scan
 from tidemill.store import Store
 from tidemill.worker.faults import ItemError
@@ -284,7 +285,7 @@ def said(folder: Path) -> None:
 
     with patch("obstore.put", network.put):
         saved(FILES)
-        found = summed_up([[saved(CHANGED)]], NOTICE_SECONDS["aws"], datetime.now(UTC))
+        found = summed_up([[saved(CHANGED)]], of_cloud("aws").notice_seconds, datetime.now(UTC))
         took = saved(FILES).seconds
     saver.close()
     assert found.save_seconds is not None

@@ -16,7 +16,7 @@ from benchmarks.figures import figure
 from benchmarks.submit import ITEMS, uris
 from benchmarks.team import Team, team
 from tidemill.client import Job, Pipeline
-from tidemill.client.deliveries import known_arrays
+from tidemill.client.rounds.deliveries import known_arrays
 from tidemill.layout import of_round
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.records import Header, Record
@@ -40,7 +40,7 @@ def main() -> None:
         pipeline = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
         job = pipeline.job(sent.out.strip())
         fill(pipeline.store, job, [chunk for chunk in range(CHUNKS) if chunk not in MISSING])
-        job._site.backend.cancel(known_arrays(job._site, job.spec), "their machines are gone")
+        job._site.backend("cpu").cancel(known_arrays(job._site, job.spec), "their machines are gone")
         resumed = there.tidemill("resume", job.id)
         print(f"{'resume, 1 % missing, whole process':<44} {resumed.seconds:>8.2f} s  {resumed.out.strip()}")
         fill(pipeline.store, job, list(MISSING), number=1)
@@ -123,7 +123,7 @@ def _local(folder: Path, pipeline: Pipeline, job: Job) -> None:
             store.put(name, pipeline.store.get(name))
     fill(store, job, [chunk for chunk in range(CHUNKS) if chunk not in MISSING])
     fill(store, job, list(MISSING), number=1)
-    here = Pipeline(pipeline.descriptor.model_copy(update={"store": store.uri}), store, pipeline.backend)
+    here = Pipeline(pipeline.descriptor.model_copy(update={"store": store.uri}), store, pipeline.site.backend("cpu"))
     seconds = min(_timed(lambda: here.job(job.id).status()) for _ in range(RUNS))
     print(f"{'status, file://':<44} {seconds:>8.2f} s")
     figure("status-10k-file-seconds", seconds, "s", 1)

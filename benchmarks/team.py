@@ -206,10 +206,10 @@ def _queue(made: Team) -> tuple[str, str]:
     _valid(lambda: batch.describe_job_queues(jobQueues=[queue])["jobQueues"])
     batch.update_compute_environment(computeEnvironment=environment, state="DISABLED")
     needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "256"}]
-    item = {"name": "item", "image": "bench", "command": ["true"], "resourceRequirements": needs}
-    definition = batch.register_job_definition(
-        jobDefinitionName="bench", type="container", ecsProperties={"taskProperties": [{"containers": [item]}]}
-    )["jobDefinitionArn"]
+    item = {"image": "bench", "command": ["true"], "resourceRequirements": needs}
+    definition = batch.register_job_definition(jobDefinitionName="bench", type="container", containerProperties=item)[
+        "jobDefinitionArn"
+    ]
     return queue, definition
 
 

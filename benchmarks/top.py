@@ -25,10 +25,10 @@ from benchmarks.status import environment
 from tests.loopback_s3 import LoopbackS3
 from tests.unit.client_fakes import FakeBackend, descriptor, pipeline
 from tidemill import layout
-from tidemill.backends import ArrayState, Queue, QueueState
 from tidemill.cli.top import watch
-from tidemill.client.board import Board
 from tidemill.client.site import Site
+from tidemill.client.watch.board import Board
+from tidemill.services.backend import ArrayState, Queue, QueueState
 from tidemill.store import Store
 
 JOBS, ITEMS, CHUNK = 20, 500_000, 24

@@ -21,7 +21,8 @@ from benchmarks.transfer_up import put_aside
 from tests.store.servers import BUCKET, environment, versitygw
 from tests.stored import write_manifest, write_round, write_spec
 from tests.unit.client_fakes import descriptor
-from tidemill.job import JobSpec, build_spec
+from tidemill.client.plan.spec import build_spec
+from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.store import Store
 

@@ -112,7 +112,7 @@ def submit(items: Path) -> None:
     store = Store.open(uri, region="us-west-2", user_login=True)
     pipeline = Pipeline(descriptor(uri, readable=[]), store, FakeBackend())
     # The server has no registry to ask for the image.
-    with patch("tidemill.client.submit.image_problems", return_value=[]):
+    with patch("tidemill.client.sending.submit.image_problems", return_value=[]):
         print(pipeline.submit(["cp", "{input}", "{output}"], items, queue="cpu", log=print).id)
 
 
