@@ -64,6 +64,10 @@ $(INSTALLED): requirements.txt pyproject.toml | .venv/bin/uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
+# There is no other part.
+.venv/.%:
+	@echo "CLOUD=$*: there is no such cloud. Write aws or gcp." >&2; exit 2
+
 # The engine and localcloud's Pub/Sub are built once a version, into the user's cache folder.
 engine: $(INSTALLED)
 	@$(BIN)/python -m localcloud engine

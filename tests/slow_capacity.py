@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from tidemill.backends.gcp.session import GoogleSession
+from tidemill.clouds.gcp.session import GoogleSession
 
 Refusal = Callable[[str, str], Exception | None]
 

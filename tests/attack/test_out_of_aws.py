@@ -7,15 +7,13 @@ on an account (docs/first-account.md asks), and what AWS decides where localclou
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from localcloud.cloud import Cloud
+from tests.attack.hostile_job import OTHERS, HostileJob
 from tests.attack.programs.reasons import AWS, GCP
 from tests.e2e.team import Team, client, team_up
 from tests.e2e.test_any_image import THIS_MACHINE
@@ -23,8 +21,6 @@ from tests.worker_image import cached
 from worker_image import image
 
 pytestmark = pytest.mark.namespaces
-PROGRAM = Path(__file__).parent / "programs" / "out_of_aws.py"
-OTHERS = "audio-dev-store-bucket-1a2b3c4"
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +54,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
 
 
 @pytest.fixture(scope="module")
-def job(team: Team, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A job whose items are the attacks, when it has ended."""
+def job(team: Team, tmp_path_factory: pytest.TempPathFactory) -> HostileJob:
     described = team.project.descriptor()["queues"]["cpu"]
     other = described["images"]["other"]["ref"]
     worker = client(team.cloud.env, "s3").get_object(Bucket=team.bucket, Key="machines/cpu/worker")["Body"].read()
@@ -75,41 +70,21 @@ def job(team: Team, tmp_path_factory: pytest.TempPathFactory) -> str:
         "queue": described["aws"]["job_queue"],
         "definition": described["images"]["default"]["job_definition"],
     }
-    items = tmp_path_factory.mktemp("items") / "items.txt"
-    items.write_text("".join(f"{way}\n" for way in AWS))
-    program = (sys.executable, str(PROGRAM), "{uri}", "{output}", json.dumps(facts))
-    found = team.submit("hostile", items, *program, chunk_size=15)
-    team.tidemill("wait", found)
-    return found
-
-
-@pytest.fixture(scope="module")
-def said(team: Team, job: str) -> dict[str, str]:
-    """What came of each way."""
-    return {
-        list(AWS)[outcome["index"]]: team.read(outcome["output"] + "said").decode()
-        for outcome in team.results(job)
-        if outcome["status"] == "succeeded"
-    }
+    return HostileJob(team, "out_of_aws.py", AWS, facts, tmp_path_factory.mktemp("items"))
 
 
 @pytest.mark.parametrize("way", AWS)
-def test_no_way_leads_out(said: dict[str, str], way: str) -> None:
-    assert not said[way].startswith("IN: "), said[way]
-    assert re.search(AWS[way], said[way])
+def test_no_way_leads_out(job: HostileJob, way: str) -> None:
+    job.check_way(way)
 
 
-def test_a_fetch_writes_into_its_folder_alone(team: Team, job: str, tmp_path: Path) -> None:
-    """A worker uploads no such name, but a program has the job's rights, and stores what it likes."""
-    folder = tmp_path / "a/b/c/d/e"
-    team.tidemill("fetch", job, "-o", str(folder), ok=(0, 1, 2))
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and folder not in path.parents]
-    assert not list(tmp_path.rglob("owned"))
+def test_a_fetch_writes_into_its_folder_alone(job: HostileJob, tmp_path: Path) -> None:
+    job.check_fetch(tmp_path)
 
 
-def test_the_terminal_sees_text(team: Team, job: str) -> None:
+def test_the_terminal_sees_text(team: Team, job: HostileJob) -> None:
     way = list(AWS).index("the submitter's terminal")
-    shown = team.tidemill("logs", job, "--item", str(way))
+    shown = team.tidemill("logs", job.id, "--item", str(way))
     assert "owned-by-a-line" in shown
     assert not {"\x1b", "\x07"} & set(shown)
 

@@ -7,21 +7,17 @@ follows its documents. A container has the account of its machine there (docs/cl
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from localcloud.cloud import GcpCloud
+from tests.attack.hostile_job import OTHERS, HostileJob
 from tests.attack.programs.reasons import GCP
 from tests.e2e.gcp import DATA, SPOT_OFF_SECONDS, TIME_FACTOR, GcpTeam, gcp_team_up
 
 pytestmark = pytest.mark.namespaces
-PROGRAM = Path(__file__).parent / "programs" / "out_of_gcp.py"
-OTHERS = "audio-dev-store-bucket-1a2b3c4"
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +36,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
 
 
 @pytest.fixture(scope="module")
-def job(team: GcpTeam, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A job whose items are the attacks, when it has ended."""
+def job(team: GcpTeam, tmp_path_factory: pytest.TempPathFactory) -> HostileJob:
     described = team.project.descriptor()
     queue = described["queues"]["cpu"]["gcp"]
     group = next(iter(team.machines()["targets"]))
@@ -57,33 +52,13 @@ def job(team: GcpTeam, tmp_path_factory: pytest.TempPathFactory) -> str:
         "reconciler": f"demo-local-reconciler@{team.google.project}.iam.gserviceaccount.com",
         "repository": "demo-local",
     }
-    items = tmp_path_factory.mktemp("items") / "items.txt"
-    items.write_text("".join(f"{way}\n" for way in GCP))
-    program = (sys.executable, str(PROGRAM), "{uri}", "{output}", json.dumps(facts))
-    found = team.submit("hostile", items, *program, chunk_size=16)
-    team.tidemill("wait", found)
-    return found
-
-
-@pytest.fixture(scope="module")
-def said(team: GcpTeam, job: str) -> dict[str, str]:
-    """What came of each way."""
-    return {
-        list(GCP)[outcome["index"]]: team.read(outcome["output"] + "said").decode()
-        for outcome in team.results(job)
-        if outcome["status"] == "succeeded"
-    }
+    return HostileJob(team, "out_of_gcp.py", GCP, facts, tmp_path_factory.mktemp("items"))
 
 
 @pytest.mark.parametrize("way", GCP)
-def test_no_way_leads_out(said: dict[str, str], way: str) -> None:
-    assert not said[way].startswith("IN: "), said[way]
-    assert re.search(GCP[way], said[way])
+def test_no_way_leads_out(job: HostileJob, way: str) -> None:
+    job.check_way(way)
 
 
-def test_a_fetch_writes_into_its_folder_alone(team: GcpTeam, job: str, tmp_path: Path) -> None:
-    """A worker uploads no such name, but a program has the job's rights, and stores what it likes."""
-    folder = tmp_path / "a/b/c/d/e"
-    team.tidemill("fetch", job, "-o", str(folder), ok=(0, 1, 2))
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and folder not in path.parents]
-    assert not list(tmp_path.rglob("owned"))
+def test_a_fetch_writes_into_its_folder_alone(job: HostileJob, tmp_path: Path) -> None:
+    job.check_fetch(tmp_path)

@@ -17,15 +17,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tests.chaos.bucket import NAME, Bucket
-from tidemill.backends import Array, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
-from tidemill.backends.aws.batch import environment_of
+from tidemill.clouds.account import Account, LogLine, LogSearch
 from tidemill.descriptor import Queue, WorkerExit
 from tidemill.ledger import Round
+from tidemill.services.backend import Array, ArrayState, Backend, QueueState, Shape
+from tidemill.services.batch import SERVICE as BATCH
+from tidemill.services.batch.backend import environment_of
 from tidemill.worker.settings import OURS
 
 ATTEMPTS = 10
@@ -40,10 +42,14 @@ TICK = 0.01
 NURSERY = "from tests.chaos.nursery import main; main()"
 
 
-class QueueFolder(Backend):
+class QueueFolder(Backend, Account):
     """A queue in a folder, as the client sees it."""
 
+    service = replace(BATCH, most_dependencies=0)
+
     def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.account = self
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 

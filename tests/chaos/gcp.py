@@ -22,17 +22,18 @@ from unittest.mock import patch
 
 import pytest
 
-from components.gcp.reconciler_function.chains import CLIENT_SECONDS, release
-from components.gcp.reconciler_function.cloud import Cloud
+from components.services.pubsub.reconciler_function.chains import CLIENT_SECONDS, release
+from components.services.pubsub.reconciler_function.cloud import Cloud
+from tests.unit.client.rounds.test_predecessors_gcp import TOPIC, Answer, Google
 from tests.unit.every_cloud import DyingError, GcpWorld, run_chunk
 from tests.unit.google_fakes import FakeGoogle
-from tests.unit.test_gcp_chains import TOPIC, Answer, Google
-from tests.unit.test_ledger_stateful import OneLease
+from tests.unit.ledger.test_ledger_stateful import OneLease
 from tidemill import layout
-from tidemill.backends.cloud_clock import CloudClock
-from tidemill.backends.gcp.pubsub import GcpPubSub
-from tidemill.backends.gcp.session import GoogleSession
-from tidemill.client import Job, Pipeline, deliveries, handover, rounds
+from tidemill.client import Job, Pipeline
+from tidemill.client.rounds import deliveries, enqueue, rounds
+from tidemill.clouds.clock import CloudClock
+from tidemill.clouds.gcp.account import GcpAccount
+from tidemill.clouds.gcp.session import GoogleSession
 from tidemill.ending import gate
 from tidemill.errors import CallerError, TidemillError
 from tidemill.ledger import Ledger
@@ -86,8 +87,9 @@ class Lives:
 
 def made_session(pipeline: Pipeline) -> GoogleSession:
     """The session of a pipeline's calls."""
-    assert isinstance(pipeline.backend, GcpPubSub)
-    return pipeline.backend._session
+    account = pipeline.site.account
+    assert isinstance(account, GcpAccount)
+    return account.session
 
 
 class Clocked(Google):
@@ -106,11 +108,13 @@ class Life:
         self.dice, self.seen, self.seed = random.Random(seed), seen, seed
         self.world = GcpWorld(folder, monkeypatch)
         made = self.world.pipeline.descriptor.model_copy(update={"max_spec": 5, "channels": {"oncall": ONCALL}})
-        self.pipeline = self.world.pipeline = Pipeline(made, self.world.pipeline.store, self.world.pipeline.backend)
+        self.pipeline = self.world.pipeline = Pipeline(
+            made, self.world.pipeline.store, self.world.pipeline.site.backend("cpu")
+        )
         self.session = made_session(self.pipeline)
         self.google, self.mortal, self.ahead = Clocked(self.world), Mortal(), 0.0
         self.told: Counter[str] = Counter()
-        self.pipeline.backend.publish = lambda topic, subject, text, fields: self._take(fields["id"])  # type: ignore[method-assign]
+        self.pipeline.site.account.publish = lambda topic, subject, text, fields: self._take(fields["id"])  # type: ignore[method-assign]
         for owner, name in ((Store, "put"), (Store, "create"), (FakeGoogle, "send"), (Clocked, "request")):
             monkeypatch.setattr(owner, name, self.mortal.of(getattr(owner, name)))
         self.dead_tellers: Counter[str] = Counter()
@@ -127,7 +131,7 @@ class Life:
         claims, now = self._claims(), NOW() + self.ahead
         self.world.google.now, skew = now, self.dice.choice(SKEWS)
         # Another process, which has heard nothing.
-        self.session.clock = CloudClock()
+        self.session.clock = self.pipeline.site.account.clock = CloudClock()
         with patch.object(time, "time", lambda: now + skew), suppress(TidemillError), suppress(DyingError):
             do()
         died = self.mortal.left is not None and self.mortal.left <= 0
@@ -251,7 +255,7 @@ def run(folder: Path, seed: int, lives: int, steps: int = 14) -> Lives:
             with pytest.MonkeyPatch.context() as patched:
                 # Google tells whole seconds, and the impatient wait for a tenth.
                 patched.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -20)
-                for module in (handover, rounds):
+                for module in (enqueue, rounds):
                     patched.setattr(module, "LOOK_SECONDS", 0)
                 patched.setattr(endings, "LOOK_SECONDS", 0.001)
                 # One participant after the other: whoever claimed and has not sent is dead.

@@ -19,8 +19,8 @@ from tests.chaos import client
 from tests.chaos.batch import ELEVEN, Batch, marked
 from tests.chaos.bucket import NAME, Bucket
 from tidemill import layout
-from tidemill.client import waiting as looks
 from tidemill.client.job import Job
+from tidemill.client.watch import wait as looks
 from tidemill.layout import CREATE_PROBE, JOURNAL
 from tidemill.ledger import Ledger, Outcome, Record
 

@@ -129,11 +129,7 @@ def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None =
     email = f"{PERSON}@{google.project}.iam.gserviceaccount.com"
     login.write_text(json.dumps(cloud.control("credentials", email=email)))
     cloud.control("compute/settings", environment={"TIDEMILL_IDLE_SECONDS": str(IDLE_SECONDS)})
-    person = {
-        **cloud.env,
-        "GOOGLE_APPLICATION_CREDENTIALS": str(login),
-        "TIDEMILL_PIPELINE": outputs["pipeline_uri"],
-    }
+    person = {**cloud.env, "GOOGLE_APPLICATION_CREDENTIALS": str(login), "TIDEMILL_PIPELINE": outputs["pipeline_uri"]}
     return GcpTeam(google, Objects(google), project, person)
 
 

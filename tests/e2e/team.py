@@ -20,11 +20,11 @@ from localcloud.cloud import Cloud
 from tests.engine.inventory import client
 from tests.harness import Project
 from tidemill import layout
-from tidemill.advice.asking import Call, Reply, ask_all
 from tidemill.advice.cache import Cache
-from tidemill.backends.gcp.logs import Reads
+from tidemill.advice.calls import Call, Reply, ask_all
 from tidemill.cli import main
 from tidemill.client import Pipeline, Status
+from tidemill.clouds.gcp.logs import ReadLimit
 from tidemill.state import Snapshots
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -129,7 +129,7 @@ class Member:
     @contextmanager
     def _login(self) -> Iterator[None]:
         # Tests look often, on a clock that runs fast.
-        reads = patch("tidemill.backends.gcp.logs.READS", Reads(most=10_000))
+        reads = patch("tidemill.clouds.gcp.logs.READS", ReadLimit(most=10_000))
         with patch.dict(os.environ, self.person, clear=True), reads:
             yield
 
@@ -148,9 +148,9 @@ def advice(team: Any, cache: Path) -> dict[str, Any]:
     asking = replace(team, person={**team.person, "XDG_CACHE_HOME": str(cache)})
     with ExitStack() as patches:
         for cloud in ("aws", "gcp"):
-            patches.enter_context(patch(f"tidemill.advice.{cloud}.ask_all", patient))
+            patches.enter_context(patch(f"tidemill.clouds.{cloud}.advice.ask_all", patient))
         for what in ("CONNECT", "READ"):
-            patches.enter_context(patch(f"tidemill.advice.aws._{what}_SECONDS", TIMEOUT_SECONDS))
+            patches.enter_context(patch(f"tidemill.clouds.aws.advice._{what}_SECONDS", TIMEOUT_SECONDS))
         return json.loads(asking.tidemill("advise", "--queue", "cpu", "--json"))
 
 

@@ -34,10 +34,7 @@ def test_three_jobs_begin_one_after_the_other(team: Team, tmp_path: Path, held: 
     assert team.status(third)["note"] == f"waits for {second} (0 of 3 items) and {first} (0 of 3 items)"
     assert [
         row["waits_for"][0]["job"] for row in json.loads(team.tidemill("jobs", "--limit", "2", "--json"))["jobs"]
-    ] == [
-        second,
-        first,
-    ]
+    ] == [second, first]
     held.open()
     # From here on no client looks at a job that waits.
     await_that(lambda: team.names(f"out/{third}/"), "the last job has written its output")

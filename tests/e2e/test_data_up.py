@@ -39,11 +39,7 @@ def test_folders_go_up_once_as_items_and_as_a_named_input(team: Team, tmp_path: 
     said = {
         team.read(f"{result['output']}said").decode() for result in team.results(job) if "large" not in result["uri"]
     }
-    assert said == {
-        "a.txt I am a.txt with all",
-        "a.txt I am more/a.txt with all",
-        "b.txt I am b.txt with all",
-    }
+    assert said == {"a.txt I am a.txt with all", "a.txt I am more/a.txt with all", "b.txt I am b.txt with all"}
     names = team.names("uploads/")
     assert len(names) == 6
     assert f"uploads/{hashlib.sha256(b'x' * 11_000_000).hexdigest()}/large.txt" in names

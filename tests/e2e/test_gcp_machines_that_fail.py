@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.cloud import GcpCloud, descendants
+from localcloud.cloud import GcpCloud
+from localcloud.processes import descendants
 from tests.e2e.gcp import SPOT_OFF_SECONDS, TIME_FACTOR, GcpTeam, change, gcp_team_up
 from tests.e2e.team import await_that
 from tests.gate import Gate

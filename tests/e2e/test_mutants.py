@@ -19,7 +19,8 @@ from localcloud.cloud import Cloud
 from tests.e2e.team import TIMEOUT_SECONDS, Team, await_that, client, team_up
 from tests.stored import write_manifest, write_round, write_spec
 from tidemill import layout
-from tidemill.job import Item, build_spec
+from tidemill.client.plan.spec import build_spec
+from tidemill.job import Item
 from tidemill.ledger import Ledger
 from tidemill.ledger.rounds import Round, RoundArray, array_name
 from tidemill.store import Store

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from tests.unit.client.watch.test_explain import NOW, OLD, World, aws, environments, job, ran
 from tests.unit.client_fakes import outcome
-from tests.unit.test_explain import NOW, OLD, World, aws, environments, job
 from tidemill import layout
-from tidemill.explain.facts import Environment, Facts, FleetFacts, GcpFacts, PubSubQueue, Try
+from tidemill.explain.facts import Facts, FleetFacts
 from tidemill.explain.judge import explain
 from tidemill.fleet import GroupReport, ScalerNote
 from tidemill.ledger.digest import RanOn, RunFacts, digest_of
 from tidemill.ledger.records import Header, Record
+from tidemill.services.batch.model import Environment, Try
+from tidemill.services.pubsub.model import GcpFacts, PubSubQueue
 
 WANTS = Environment("ce-1", "ENABLED", "VALID", "", "spot", 64, 512)
 TAKEN = Try(None, "", "Host EC2 (instance i-0123456789abcdef0) terminated.", "c", OLD + 50)
@@ -43,7 +45,7 @@ def test_a_retry_is_not_blamed_for_what_it_repeats(world: World) -> None:
     # It fails again: now the code that runs is to blame.
     for chunk in range(3):
         bad = [replace(outcome(n, "u", True), error="no") for n in range(10 * chunk, 10 * chunk + 10)]
-        world.ledger.chunk(1, chunk).commit("b", bad)
+        world.ledger.chunk(1, chunk).commit("b", bad, run=ran())
     assert world.headline() == "act L3"
 
 

@@ -17,7 +17,7 @@ from tests.unit.client_fakes import FakeBackend, descriptor, queue
 from tidemill.advice.rank import DatedFigure, Price, ReclaimMean, ShapeFacts, Work, reckoned
 from tidemill.advice.shapes import Market, Need, regions_of, shapes
 from tidemill.client import Pipeline
-from tidemill.client.advise import AdviceWanted, advise
+from tidemill.client.estimate.advise import AdviceRequest, advise
 from tidemill.descriptor import GcpQueue, Machine, Rung
 from tidemill.errors import CallerError
 from tidemill.store import Store
@@ -151,7 +151,7 @@ def wasted(hours: float, mean: float, interval: float, save: float, restart: flo
 @pytest.mark.parametrize(("cpus", "mib"), [(100, 0), (0, 500 * 1024), (7, 90_000)])
 def test_shapes_are_ranked_by_the_price_of_what_is_asked_for(regions: tuple[str, str], cpus: int, mib: int) -> None:
     cloud = "aws" if regions[0] in raw.regions("aws") else "gcp"
-    found = advise(AdviceWanted(Need(cpus, mib), regions, hours=20, every_size=True, limit=10**6, live=False)).shapes
+    found = advise(AdviceRequest(Need(cpus, mib), regions, hours=20, every_size=True, limit=10**6, live=False)).shapes
     assert len(found) >= 200
 
     expected: dict[tuple[str, str, str], float | None] = {}

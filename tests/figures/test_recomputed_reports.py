@@ -17,7 +17,8 @@ from tests.figures import raw
 from tests.unit.client_fakes import pipeline, queue, uris
 from tests.unit.report_jobs import made_job
 from tidemill import layout
-from tidemill.client import Pipeline, own
+from tidemill.client import Pipeline
+from tidemill.client.estimate import measured_speed
 from tidemill.client.report.model import JobReport
 from tidemill.descriptor import Machine, Rung
 from tidemill.layout import ChunkKey
@@ -259,14 +260,14 @@ def test_the_speed_of_machines_is_that_of_the_items_that_they_ended(
     made: tuple[Told, Any, JobReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What `advise --like` ranks by, from all records in place of a sample."""
-    monkeypatch.setattr(own, "RECORDS", 100)
+    monkeypatch.setattr(measured_speed, "RECORDS", 100)
     told, target, report = made
     items, hours = defaultdict[Any, int](int), defaultdict[Any, float](float)
     for each in told.committed:
         kind = str(each.machine.type)
         items[kind] += sum(told.outcomes[each.round, item].status == "succeeded" for item in each.ended)
         hours[kind] += each.held / 3600 / slots(kind, 2, 3000)
-    shown = own.read_own(target.site, target.job(report.job).spec)
+    shown = measured_speed.read_own(target.site, target.job(report.job).spec)
     found = {kind: figure.value for kind, figure in shown.items_per_second.items()}
     assert found == pytest.approx({kind: n / hours[kind] / 3600 for kind, n in items.items() if n}, rel=1e-3)
 

@@ -34,10 +34,7 @@ QUEUES: list[tuple[str, dict[str, Any]]] = [
             ],
         },
     ),
-    (
-        "vision-dev",
-        {"machines": {"families": ["c6id", "m6id"], "cpus": {"min": 8, "max": 16}}, "scratch": "local"},
-    ),
+    ("vision-dev", {"machines": {"families": ["c6id", "m6id"], "cpus": {"min": 8, "max": 16}}, "scratch": "local"}),
     ("vision-gcp-dev", {"gcp": {"min_machines": 2, "extra_disk_gib": 30}}),
     (
         "vision-gcp-prod",

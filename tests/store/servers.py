@@ -59,12 +59,7 @@ def environment(server: Server, port: int) -> Mapping[str, str]:
     if server.scheme == "gs":
         return {"GOOGLE_BASE_URL": url}
     key, secret = server.login
-    return {
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": key,
-        "AWS_SECRET_ACCESS_KEY": secret,
-        "AWS_REGION": REGION,
-    }
+    return {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_REGION": REGION}
 
 
 def programs() -> Path:

@@ -15,6 +15,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 IN = "IN: "
@@ -148,3 +149,26 @@ def key_of_the_kernel() -> list[str]:
 def release_agent() -> list[str]:
     """The kernel runs what this names when a control group is empty."""
     return openable(glob.glob("/sys/fs/cgroup/**/release_agent", recursive=True))
+
+
+def to_the_machine(files: list[str], words: list[str], socket_: str) -> dict[str, Callable[[], object]]:
+    """Ways from a container to the machine and its kernel.
+
+    Args:
+        files: Files that the machine has.
+        words: Words of the command lines of its processes.
+        socket_: One that starts containers, besides those of Docker.
+    """
+    return {
+        "the machine's disk": device,
+        "the machine's root by chroot": partial(up, files),
+        "the machine's root by processes": partial(through_processes, files),
+        "processes of the machine": partial(processes, words),
+        "sockets that start containers": partial(
+            sockets, ["/var/run/docker.sock", "/run/containerd/containerd.sock", socket_]
+        ),
+        "the kernel's core pattern": core_pattern,
+        "the kernel's own keys": key_of_the_kernel,
+        "a control group's agent": release_agent,
+        "a reboot": reboot,
+    }

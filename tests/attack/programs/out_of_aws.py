@@ -149,17 +149,7 @@ hostile.run(
         "a false Spot notice": lambda: hostile.write(f"{HOST}/notice"),
         "a writable mount": partial(hostile.remount, HOST),
         "a writable mount by a namespace": partial(hostile.remount_as_root_of_ones_own, HOST),
-        "the machine's disk": hostile.device,
-        "the machine's root by chroot": partial(hostile.up, MACHINES),
-        "the machine's root by processes": partial(hostile.through_processes, MACHINES),
-        "processes of the machine": partial(hostile.processes, ["host.py", "amazon-ecs", "dockerd"]),
-        "sockets that start containers": partial(
-            hostile.sockets, ["/var/run/docker.sock", "/run/containerd/containerd.sock", "/var/run/ecs/ecs.sock"]
-        ),
-        "the kernel's core pattern": hostile.core_pattern,
-        "the kernel's own keys": hostile.key_of_the_kernel,
-        "a control group's agent": hostile.release_agent,
-        "a reboot": hostile.reboot,
+        **hostile.to_the_machine(MACHINES, ["host.py", "amazon-ecs", "dockerd"], "/var/run/ecs/ecs.sock"),
         # Credentials.
         "the machine's role": metadata,
         "another task's credentials": lambda: hostile.asked(

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import urllib.request
-from functools import partial
 from urllib.parse import quote
 
 import hostile
@@ -111,16 +110,6 @@ hostile.run(
         "a larger fleet": lambda: google("POST", f"{GROUPS}/{FACTS['group']}/resize?size=9"),
         "the end of the fleet": lambda: google("DELETE", f"{GROUPS}/{FACTS['group']}"),
         # What the machine shows its container.
-        "the machine's root by chroot": partial(hostile.up, MACHINES),
-        "the machine's root by processes": partial(hostile.through_processes, MACHINES),
-        "processes of the machine": partial(hostile.processes, ["run.sh", "dockerd", "google_guest_agent"]),
-        "sockets that start containers": partial(
-            hostile.sockets, ["/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/localcloud.sock"]
-        ),
-        "the machine's disk": hostile.device,
-        "a reboot": hostile.reboot,
-        "the kernel's core pattern": hostile.core_pattern,
-        "the kernel's own keys": hostile.key_of_the_kernel,
-        "a control group's agent": hostile.release_agent,
+        **hostile.to_the_machine(MACHINES, ["run.sh", "dockerd", "google_guest_agent"], "/run/localcloud.sock"),
     }
 )

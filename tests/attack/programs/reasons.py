@@ -5,6 +5,18 @@ from __future__ import annotations
 _DENIED, _READ_ONLY, _MAY_NOT = "AccessDenied", "Read-only file system", "Operation not permitted"
 _NOTHING = "there is no such thing in this container"
 
+_TO_THE_MACHINE = {
+    "the machine's disk": _MAY_NOT,
+    "the machine's root by chroot": _NOTHING,
+    "the machine's root by processes": _NOTHING,
+    "processes of the machine": _NOTHING,
+    "sockets that start containers": _NOTHING,
+    "the kernel's core pattern": _READ_ONLY,
+    "the kernel's own keys": f"{_READ_ONLY}|{_NOTHING}",
+    "a control group's agent": f"{_READ_ONLY}|{_NOTHING}",
+    "a reboot": _MAY_NOT,
+}
+
 AWS = {
     "a stranger's registry": "is not in the repository",
     "another account's registry": "is not in the repository",
@@ -21,15 +33,7 @@ AWS = {
     "a false Spot notice": _READ_ONLY,
     "a writable mount": _MAY_NOT,
     "a writable mount by a namespace": _MAY_NOT,
-    "the machine's disk": _MAY_NOT,
-    "the machine's root by chroot": _NOTHING,
-    "the machine's root by processes": _NOTHING,
-    "processes of the machine": _NOTHING,
-    "sockets that start containers": _NOTHING,
-    "the kernel's core pattern": _READ_ONLY,
-    "the kernel's own keys": f"{_READ_ONLY}|{_NOTHING}",
-    "a control group's agent": f"{_READ_ONLY}|{_NOTHING}",
-    "a reboot": _MAY_NOT,
+    **_TO_THE_MACHINE,
     "the machine's role": "URLError",
     "another task's credentials": "NoIdInRequest",
     "all tasks' credentials": "NoIdInRequest",
@@ -79,13 +83,5 @@ GCP = {
     "a machine of its own": _FORBIDDEN,
     "a larger fleet": _FORBIDDEN,
     "the end of the fleet": _FORBIDDEN,
-    "the machine's root by chroot": _NOTHING,
-    "the machine's root by processes": _NOTHING,
-    "processes of the machine": _NOTHING,
-    "sockets that start containers": _NOTHING,
-    "the machine's disk": _MAY_NOT,
-    "a reboot": _MAY_NOT,
-    "the kernel's core pattern": _READ_ONLY,
-    "the kernel's own keys": f"{_READ_ONLY}|{_NOTHING}",
-    "a control group's agent": f"{_READ_ONLY}|{_NOTHING}",
+    **_TO_THE_MACHINE,
 }
