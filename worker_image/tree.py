@@ -153,6 +153,10 @@ def _package(site: Path) -> None:
         return ignored(folder, names) | ({*names} - ours)
 
     shutil.copytree(top, site / "tidemill", ignore=ignore)
+    # A checkout keeps the folder of a module that moved away, with compiled files alone.
+    for folder in sorted((path for path in (site / "tidemill").rglob("*") if path.is_dir()), reverse=True):
+        if not any(folder.iterdir()):
+            folder.rmdir()
     (site / "__main__.py").write_text(MAIN)
 
 

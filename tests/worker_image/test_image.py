@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 import time
@@ -36,7 +37,14 @@ def registry(tmp_path):
         server.wait(timeout=60)
 
 
-def test_two_builds_give_one_digest(built, tmp_path):
+def test_two_builds_give_one_digest(built, tmp_path, monkeypatch):
+    checkout = tmp_path / "another checkout"
+    for name in ("tidemill", "worker_image"):
+        shutil.copytree(tree.ROOT / name, checkout / name)
+    left = checkout / "tidemill" / "ledger" / "moved" / "__pycache__"  # of a folder that another commit had
+    left.mkdir(parents=True)
+    (left / "old.cpython-311.pyc").touch()
+    monkeypatch.setattr(tree, "ROOT", checkout)
     before = os.umask(0o077)  # what a machine's user is used to must not matter
     try:
         again = image.build(tmp_path / "again", "aws")
