@@ -10,7 +10,7 @@ import pytest
 from components.services.pubsub.reconciler_function import main
 from components.services.pubsub.reconciler_function.answers import iso
 from components.services.pubsub.reconciler_function.cloud import ERROR_PAGES, Cloud
-from tests.mutants import work_arrives_late
+from tests.mutants import reconciler
 from tidemill.fleet import FleetSettings
 
 COMPUTE = "https://compute.googleapis.com/compute/v1/projects/p/regions/r/"
@@ -205,7 +205,6 @@ def test_machines_are_read_before_the_backlog():
 
 def test_idle_check_races_with_new_work(monkeypatch: pytest.MonkeyPatch):
     """github-aws-runners 5085: a delayed run removes nothing that could have come up meanwhile."""
-    monkeypatch.setattr(main, "FRESH_READ_SECONDS", main.FRESH_READ_SECONDS)
 
     def removed() -> list[str]:
         google = Google()
@@ -215,7 +214,7 @@ def test_idle_check_races_with_new_work(monkeypatch: pytest.MonkeyPatch):
         return google.removed
 
     assert removed() == named("off")
-    work_arrives_late.apply()
+    reconciler.work_arrives_late(monkeypatch)
     assert removed() == named("off", "never")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from components.services.pubsub.reconciler_function import decide
 from components.services.pubsub.reconciler_function.decide import Group, Machine, QueueState, Sample
-from tests.mutants import running_is_idle, wanted_for_ever
+from tests.mutants import reconciler
 
 TICK = 10
 BOOT = 90
@@ -117,9 +117,8 @@ def test_a_fleet_goes_back_to_zero_and_nothing_that_runs_is_removed(places):
 
 def test_a_stockout_that_leaves_machines_wanted_for_ever(monkeypatch: pytest.MonkeyPatch):
     """At 12 of 50; without the safeguard the other 38 stay wanted."""
-    monkeypatch.setattr(decide, "_never_there", decide._never_there)
     assert drained(12).target == 0
-    wanted_for_ever.apply()
+    reconciler.never_there_stays(monkeypatch)
     assert drained(12).target == 38
 
 
@@ -148,7 +147,6 @@ def test_a_job_after_all_machines_have_powered_off_starts_within_a_period_and_a_
 
 def test_capacity_shrink_kills_busy_workers(monkeypatch: pytest.MonkeyPatch):
     """Buildkite 1399; the mutant removes machines like the plain autoscaler, without asking which are busy."""
-    monkeypatch.setattr(decide, "OFF", decide.OFF)
     assert drained(1000).running_removed == 0
-    running_is_idle.apply()
+    reconciler.running_is_idle(monkeypatch)
     assert drained(1000).running_removed > 0

@@ -20,6 +20,14 @@ def no_contexts(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
 
 
+@pytest.fixture(autouse=True)
+def mutated(request, monkeypatch):
+    """A test with the parameter `mutant` runs with that one of tests/mutants; None is the product as it is."""
+    parameters = getattr(request.node, "callspec", None)
+    if parameters and (mutant := parameters.params.get("mutant")):
+        mutant(monkeypatch)
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Makes the pipeline of a test in a folder, the current one: its descriptor and its backend."""

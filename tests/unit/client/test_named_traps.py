@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.mutants import self_repair_off
+from tests.mutants import jobs
 from tests.unit.client_fakes import FakeBackend, pipeline, uris
 from tests.unit.every_cloud import GcpWorld
 from tidemill.cli import main
 from tidemill.client.plan.spec import build_spec
 from tidemill.client.rounds import deliveries
-from tidemill.client.watch.wait import Repairs
 from tidemill.errors import CallerError
 from tidemill.explain.judge import LASTING_SECONDS
 from tidemill.layout import FLEET_REPORT
@@ -180,6 +179,5 @@ def test_a_wait_loses_no_delivery(patch_time):
 
 
 def test_without_self_repair_a_wait_shows_lost_deliveries(patch_time, monkeypatch):
-    monkeypatch.setattr(Repairs, "worth_it", Repairs.worth_it)
-    self_repair_off.apply()
+    jobs.self_repair_off(monkeypatch)
     assert lost_in_the_end(patch_time) == [1]

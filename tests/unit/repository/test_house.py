@@ -26,7 +26,6 @@ FULL_FOLDERS = {
     "policy/rules": 71,  # a rule per file: the listing is the documentation
     "tests/components": 45,
     "tests/localcloud": 40,
-    "tests/mutants": 44,  # a mutant per file
     "tests/ops": 32,
     "tests/worker": 26,
     "tidemill": 30,

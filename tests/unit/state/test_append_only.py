@@ -8,19 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import state_grown_since_the_mark, state_logs_void_marks, state_longer_is_grown
+from tests.mutants import state as mutants
 from tests.unit.state.test_snapshots import Attempt, a_tick, renamed, written
 from tidemill.state import WatchedState, scan
 from tidemill.state.append_only import AppendOnlyFiles
 from tidemill.state.mark import Mark
 from tidemill.store import Store
-
-
-@pytest.fixture(autouse=True)
-def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a mutant patches is as it was after the test."""
-    for name in ("has", "only", "_begins", "marked"):
-        monkeypatch.setattr(AppendOnlyFiles, name, vars(AppendOnlyFiles)[name])
 
 
 @pytest.fixture
@@ -67,10 +60,8 @@ def stands(watched: WatchedState) -> bool:
     return watched.asked is not None
 
 
-@pytest.mark.parametrize(("mutant", "saved"), [(None, True), (state_logs_void_marks, False)])
+@pytest.mark.parametrize(("mutant", "saved"), [(None, True), (mutants.logs_void_marks, False)])
 def test_a_log_that_goes_on_does_not_void_a_mark(watched, folder, mutant, saved):
-    if mutant:
-        mutant.apply()
     store = Store.open("memory://")
     attempt = Attempt(store, folder, "a")
     written(folder, "model", b"2")
@@ -137,11 +128,9 @@ def test_a_file_that_was_rewritten_once_is_no_log(watched, folder):
     assert watched.mark.newer == "log"
 
 
-@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (state_longer_is_grown, True)])
+@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (mutants.longer_is_grown, True)])
 def test_a_checkpoint_that_becomes_longer_is_no_log(watched, folder, mutant, mixed):
     """It is rewritten in place with a longer one each time, and marked each time."""
-    if mutant:
-        mutant.apply()
     for number in range(8, 12):
         written(folder, "model", b"%d" % number * number)
         watched.look(due=False)
@@ -150,11 +139,9 @@ def test_a_checkpoint_that_becomes_longer_is_no_log(watched, folder, mutant, mix
     assert stands(watched) == mixed
 
 
-@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (state_grown_since_the_mark, True)])
+@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (mutants.grown_since_the_mark, True)])
 def test_a_checkpoint_that_is_being_written_is_no_log(watched, folder, mutant, mixed):
     """The one before is marked. The next one is rewritten in place, slowly: all that is seen of it is that it grows."""
-    if mutant:
-        mutant.apply()
     marked(folder)
     written(folder, "model", b"2")
     found = set[bool]()

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from itertools import count
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from tests.mutants import (
-    state_all_failures_count,
-    state_by_index,
-    state_folders_stay,
-    state_mark_alone,
-    state_marks_forgotten,
-    state_mirror,
-    state_no_fence,
-    state_no_guard,
-    state_reads_past_claims,
-    state_restored_is_new,
-    state_room_for_all,
-    state_short_grace,
-    state_single_scan,
-)
+from tests.mutants import state as mutants
 from tests.unit.state.test_snapshots import Expiring
-from tidemill import tree
 from tidemill.client.results import fetch_state
 from tidemill.errors import CloudError, DamagedError
 from tidemill.job import Item, StateSettings
 from tidemill.manifest import write_frames
-from tidemill.state import Saver, Snapshots, SupersededError, WatchedState, restore, scan
-from tidemill.state.mark import Mark
+from tidemill.state import Saver, Snapshots, SupersededError, restore, scan
 from tidemill.state.snapshots import newest_tree
 from tidemill.store import Store
 from tidemill.tree import Tree, fetch_tree
@@ -50,29 +32,6 @@ from tidemill.worker.stop import JobStop, Stop, StopReason
 from tidemill.worker.supervisor import Limits
 
 JOB = "t-00000000"
-
-
-@pytest.fixture(autouse=True)
-def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a mutant patches is as it was after the test."""
-    for owner, name in (
-        (WatchedState, "_rests"),
-        (ItemState, "limits"),
-        (Mark, "stands"),
-        (Mark, "still"),
-        (Saver, "_taken"),
-        (Saver, "restored"),
-        (Snapshots, "_settle"),
-        (Snapshots, "check"),
-        (ItemState, "prepare"),
-        (ItemState, "_calm"),
-        (item_state, "without_progress"),
-        (item_state, "choose"),
-        (item_state, "pair"),
-        (sys.modules[restore.__module__], "_leave"),
-        (tree, "_fits"),
-    ):
-        monkeypatch.setattr(owner, name, vars(owner)[name])
 
 
 @pytest.fixture
@@ -123,11 +82,8 @@ def running(store: Store, tmp_path: Path) -> Iterator[ItemState]:
     state.close()
 
 
-@pytest.mark.parametrize(("mutant", "seen"), [(None, {b"whole"}), (state_single_scan, {b"half", b"whole"})])
-def test_a_file_that_is_being_written_is_not_saved(store, tmp_path, request, mutant, seen):
-    if mutant:
-        mutant.apply()
-    state = request.getfixturevalue("running")
+@pytest.mark.parametrize(("mutant", "seen"), [(None, {b"whole"}), (mutants.single_scan, {b"half", b"whole"})])
+def test_a_file_that_is_being_written_is_not_saved(store, running, mutant, seen):
     found: set[bytes] = set()
 
     def look(seconds: float, wanted: set[bytes]) -> None:
@@ -136,7 +92,7 @@ def test_a_file_that_is_being_written_is_not_saved(store, tmp_path, request, mut
             found.update(newest(store).values())
             time.sleep(0.02)
 
-    with (state.folder / "checkpoint").open("wb", buffering=0) as file:
+    with (running.folder / "checkpoint").open("wb", buffering=0) as file:
         file.write(b"half")
         look(60.0 if mutant else 2.0, {b"half"})
         file.seek(0)
@@ -145,32 +101,27 @@ def test_a_file_that_is_being_written_is_not_saved(store, tmp_path, request, mut
     assert found == seen
 
 
-@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (state_mark_alone, True)])
-def test_a_mark_keeps_two_checkpoints_apart(store, tmp_path, request, mutant, mixed):
+@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (mutants.mark_alone, True)])
+def test_a_mark_keeps_two_checkpoints_apart(store, running, mutant, mixed):
     """A program marks its second checkpoint, and begins the third one at once."""
-    if mutant:
-        mutant.apply()
-    state = request.getfixturevalue("running")
 
     def checkpoint(n: int) -> None:
         for name in ("model", "optimizer"):
-            (state.folder / name).write_bytes(b"%d" % n)
-        (state.folder / ".commit").touch()
+            (running.folder / name).write_bytes(b"%d" % n)
+        (running.folder / ".commit").touch()
 
     checkpoint(1)
-    until(lambda: not (state.folder / ".commit").exists())
+    until(lambda: not (running.folder / ".commit").exists())
     checkpoint(2)
-    (state.folder / "model").write_bytes(b"3")
-    until(lambda: state._watched.mark.newer == "model" or newest(store)["model"] == b"3")
+    (running.folder / "model").write_bytes(b"3")
+    until(lambda: running._watched.mark.newer == "model" or newest(store)["model"] == b"3")
     saved = newest(store)
     assert (saved["model"] != saved["optimizer"]) == mixed
 
 
-@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (state_marks_forgotten, True)])
+@pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (mutants.marks_forgotten, True)])
 def test_a_program_that_marks_is_known_on_its_next_machine(store, tmp_path, mutant, mixed):
     """Restored, it is slow with its next checkpoint, and has marked none here yet."""
-    if mutant:
-        mutant.apply()
     first = attempt(store, tmp_path / "first", "a")
     first.prepare()
     first.begin()
@@ -201,10 +152,8 @@ def test_code_of_another_round_need_not_mark(store, tmp_path, monkeypatch):
     assert newest(store) == {"model": b"1"}
 
 
-@pytest.mark.parametrize(("mutant", "lost"), [(None, False), (state_restored_is_new, True)])
+@pytest.mark.parametrize(("mutant", "lost"), [(None, False), (mutants.restored_is_new, True)])
 def test_a_file_that_never_changes_outlives_short_attempts(tmp_path, patch_time, mutant, lost):
-    if mutant:
-        mutant.apply()
     world, day = Expiring(tmp_path / "bucket", 14, patch_time), 0
     with suppress(DamagedError):
         while day < 40:
@@ -215,12 +164,10 @@ def test_a_file_that_never_changes_outlives_short_attempts(tmp_path, patch_time,
 
 
 @pytest.mark.parametrize(
-    ("mutant", "left"), [(None, ["checkpoint-1"]), (state_folders_stay, ["checkpoint-1", "checkpoint-2"])]
+    ("mutant", "left"), [(None, ["checkpoint-1"]), (mutants.folders_stay, ["checkpoint-1", "checkpoint-2"])]
 )
 def test_a_program_that_died_in_a_checkpoint_finds_the_one_before(store, tmp_path, mutant, left):
     """As its next attempt does that takes the newest folder by its name."""
-    if mutant:
-        mutant.apply()
     state = attempt(store, tmp_path / "state", "a")
     state.prepare()
     for number in (1, 2):
@@ -232,11 +179,9 @@ def test_a_program_that_died_in_a_checkpoint_finds_the_one_before(store, tmp_pat
     assert sorted(path.name for path in state.folder.iterdir()) == left
 
 
-@pytest.mark.parametrize(("mutant", "fails"), [(None, False), (state_room_for_all, True)])
+@pytest.mark.parametrize(("mutant", "fails"), [(None, False), (mutants.room_for_all, True)])
 def test_a_second_attempt_on_a_machine_needs_no_more_room(store, tmp_path, mutant, fails):
     """Its state is more than half of the volume."""
-    if mutant:
-        mutant.apply()
     folder = tmp_path / "state"
     state = attempt(store, folder, "a", room=lambda: 100 - sum(one.size for one in scan(folder).values()))
     state.prepare()
@@ -245,11 +190,9 @@ def test_a_second_attempt_on_a_machine_needs_no_more_room(store, tmp_path, mutan
         state.prepare()
 
 
-@pytest.mark.parametrize(("mutant", "ended"), [(None, "a"), (state_reads_past_claims, "b")])
+@pytest.mark.parametrize(("mutant", "ended"), [(None, "a"), (mutants.reads_past_claims, "b")])
 def test_of_two_attempts_the_older_one_ends(store, tmp_path, mutant, ended):
     """Its program has failed while its machine stood still, and it tries the item again."""
-    if mutant:
-        mutant.apply()
     older = attempt(store, tmp_path / "a", "a")
     older.prepare()
     save(older, model=b"1")
@@ -266,11 +209,9 @@ def test_of_two_attempts_the_older_one_ends(store, tmp_path, mutant, ended):
     assert found == {ended}
 
 
-@pytest.mark.parametrize(("mutant", "begins"), [(None, b"3"), (state_all_failures_count, b"2")])
+@pytest.mark.parametrize(("mutant", "begins"), [(None, b"3"), (mutants.all_failures_count, b"2")])
 def test_corrected_code_begins_with_the_newest_snapshot(store, tmp_path, mutant, begins):
     """Three attempts of a mistaken one have failed at once."""
-    if mutant:
-        mutant.apply()
     state = attempt(store, tmp_path / "a", "a")
     state.prepare()
     for data in (b"1", b"2", b"3"):
@@ -289,11 +230,9 @@ def test_corrected_code_begins_with_the_newest_snapshot(store, tmp_path, mutant,
     assert (right.folder / "model").read_bytes() == begins
 
 
-@pytest.mark.parametrize(("mutant", "begin"), [(None, "abc"), (state_by_index, "cba")])
+@pytest.mark.parametrize(("mutant", "begin"), [(None, "abc"), (mutants.by_index, "cba")])
 def test_items_begin_with_the_state_of_the_same_items(store, tmp_path, mutant, begin):
     """The list of the second job has another order."""
-    if mutant:
-        mutant.apply()
     first = "first-00000000"
     lines = [json.dumps({"uri": uri, "meta": {"hours": 1}}).encode() for uri in "cba"]
     write_frames(store, first, [(line, 1) for line in lines])
@@ -444,10 +383,8 @@ def test_a_warning_saves_once_and_ends_nothing(store, tmp_path):
     state.close()
 
 
-@pytest.mark.parametrize(("mutant", "whole"), [(None, True), (state_mirror, False)])
+@pytest.mark.parametrize(("mutant", "whole"), [(None, True), (mutants.mirror, False)])
 def test_a_save_that_dies_half_way_leaves_the_snapshot_before(store, tmp_path, monkeypatch, mutant, whole):
-    if mutant:
-        mutant.apply()
     first = attempt(store, tmp_path / "a", "a")
     first.prepare()
     for n in (b"1", b"2"):
@@ -467,10 +404,8 @@ def test_a_save_that_dies_half_way_leaves_the_snapshot_before(store, tmp_path, m
             second.prepare()
 
 
-@pytest.mark.parametrize(("mutant", "late"), [(None, 0), (state_no_fence, 1)])
+@pytest.mark.parametrize(("mutant", "late"), [(None, 0), (mutants.no_fence, 1)])
 def test_a_superseded_attempt_saves_nothing(store, tmp_path, mutant, late):
-    if mutant:
-        mutant.apply()
     attempts = [attempt(store, tmp_path / name, name) for name in "ab"]
     for one in attempts:
         one.prepare()
@@ -481,10 +416,8 @@ def test_a_superseded_attempt_saves_nothing(store, tmp_path, mutant, late):
     assert sum(one.attempt == "a" for one in after) == late
 
 
-@pytest.mark.parametrize(("mutant", "begun"), [(None, 5), (state_no_guard, 8)])
-def test_an_item_that_gets_nowhere_ends(store, tmp_path, mutant: ModuleType | None, begun):
-    if mutant:
-        mutant.apply()
+@pytest.mark.parametrize(("mutant", "begun"), [(None, 5), (mutants.no_guard, 8)])
+def test_an_item_that_gets_nowhere_ends(store, tmp_path, mutant, begun):
     count = 0
     with suppress(ItemError):
         while count < 8:
@@ -493,11 +426,9 @@ def test_an_item_that_gets_nowhere_ends(store, tmp_path, mutant: ModuleType | No
     assert count == begun
 
 
-@pytest.mark.parametrize(("mutant", "least"), [(None, 105), (state_short_grace, 10)])
+@pytest.mark.parametrize(("mutant", "least"), [(None, 105), (mutants.short_grace, 10)])
 def test_a_program_has_most_of_a_notice(store, tmp_path, mutant, least):
     """Of 120 s, 10 are kept. What has changed is small."""
-    if mutant:
-        mutant.apply()
     stop = Stop()
     state = attempt(store, tmp_path, "a", stop)
     state.prepare()

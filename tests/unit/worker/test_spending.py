@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mutants import limit_unseen
+from tests.mutants import jobs
 from tests.stored import write_manifest, write_round
 from tests.unit.worker.test_loop import Interrupted, worker_of
 from tidemill.descriptor import WorkerExit
@@ -19,7 +19,7 @@ from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.spent_seconds import spent_seconds, write_spent
 from tidemill.store import Store
-from tidemill.worker import held_chunks, loop, spending
+from tidemill.worker import loop, spending
 from tidemill.worker.slots import Slot
 from tidemill.worker.spending import LOOKS, Spending, ends_job
 from tidemill.worker.stop import StopReason
@@ -196,9 +196,8 @@ def test_a_worker_ends_its_job_at_the_limit_while_nobody_watches(timed, tmp_path
     assert note["reason"].startswith("max_usd: about 1")
 
 
-def test_mutant_without_the_look_the_whole_job_runs(timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(held_chunks, "ends_job", held_chunks.ends_job)  # taken back at the end
-    limit_unseen.apply()
+def test_without_the_look_the_whole_job_runs(timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    jobs.limit_unseen(monkeypatch)
     code, ledger = done_with(CostLimit(max_usd=95, usd_per_item_hour=HOURLY), tmp_path)
     assert code is WorkerExit.DONE
     assert len(ledger.done_chunks(0)) == 40

@@ -22,12 +22,12 @@ import pytest
 import requests
 from urllib3 import HTTPResponse
 
-from components.services.pubsub.reconciler_function import chains, ended_jobs, predecessors
+from components.services.pubsub.reconciler_function import ended_jobs, predecessors
 from components.services.pubsub.reconciler_function.chains import CLIENT_SECONDS, release
 from components.services.pubsub.reconciler_function.cloud import CallError, Cloud
 from components.services.pubsub.reconciler_function.objects import MOST_BYTES, Objects
 from components.services.pubsub.reconciler_function.predecessors import MOST_CHUNKS, Others
-from tests.mutants import any_topic, same_turn
+from tests.mutants import reconciler
 from tests.unit.every_cloud import DyingError, GcpWorld
 from tests.unit.google_fakes import Message
 from tidemill import layout
@@ -471,12 +471,9 @@ def test_each_other_job_is_looked_at_once_in_a_run(world, google):
     ]
 
 
-@pytest.mark.parametrize("mutant", [None, same_turn])
-def test_every_job_has_its_turn_when_runs_are_short(world, google, mutant, monkeypatch):
+@pytest.mark.parametrize("mutant", [None, reconciler.same_turn])
+def test_every_job_has_its_turn_when_runs_are_short(world, google, mutant):
     """Six jobs wait for others, each of which lacks an early chunk: a run has time for about three of them."""
-    monkeypatch.setattr(chains, "_in_turn", chains._in_turn)
-    if mutant:
-        mutant.apply()
     slow = [submit(world, f"slow{number}", items=40) for number in range(6)]
     jobs = [submit(world, f"after{number}", after=[other.id]) for number, other in enumerate(slow)]
     done, last = submit(world, "done"), submit(world, "zeta", after=["done"])
@@ -509,8 +506,7 @@ def test_a_topic_of_other_things_is_never_published_to(world, google, monkeypatc
     monkeypatch.setattr(google, "_publish", lambda url, json: topics.append(url) or Answer(200, b"{}"))
     assert not release(cloud, [TOPIC])[0]
     assert not topics
-    monkeypatch.setattr(chains, "_look_at", chains._look_at)
-    any_topic.apply()
+    reconciler.any_topic(monkeypatch)
     release(cloud, [TOPIC])
     assert topics == [f"{PUBSUB}{other}:publish"]
 

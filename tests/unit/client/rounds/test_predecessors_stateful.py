@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.mutants import gate_left_open
+from tests.mutants import jobs
 from tests.unit.client.rounds.test_predecessors import Batch
 from tests.unit.client.rounds.test_rounds_stateful import Actor, pause
 from tests.unit.client_fakes import descriptor, uris
@@ -245,8 +245,7 @@ TestChain.settings = settings(
 
 
 def test_it_finds_a_worker_that_does_not_look(monkeypatch):
-    monkeypatch.setattr(LeasedJob, "gate", LeasedJob.gate)
-    gate_left_open.apply()
+    jobs.gate_left_open(monkeypatch)
     few = settings(TestChain.settings, max_examples=200, phases=[Phase.generate], derandomize=False)
     with pytest.raises(AssertionError, match="before"):
         run_state_machine_as_test(seed(3)(Chain), settings=few)
