@@ -44,11 +44,6 @@ def rung_stays_closed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "_rung", lambda *_: [])
 
 
-def running_is_idle(patch: pytest.MonkeyPatch) -> None:
-    """A running machine is taken for one that has left."""
-    patch.setattr(decide, "OFF", decide.OFF | {"RUNNING"})
-
-
 def same_turn(patch: pytest.MonkeyPatch) -> None:
     """Each run begins with the same job that waits."""
     patch.setattr(chains, "_in_turn", lambda names, run: names)
