@@ -60,7 +60,7 @@ EDGES = [
         "plain files below the folder; links out, pipes and what grows fail the item",
         _HOSTILE + "test_a_program_that_attacks_its_output_folder_fails_alone"),
     Edge("A link in an output folder", "the item", "the worker", "it must stay inside",
-        "worker/test_items.py::test_a_link_that_leads_outside_is_not_published"),
+        _HOSTILE + "test_a_program_that_attacks_its_output_folder_fails_alone"),
     Edge("The pipe of a function", "the item", "the worker", "JSON of a size; no pickle; what breaks it ends the item",
         _HOSTILE + "test_a_function_that_attacks_its_folder_or_its_pipe_fails_alone"),
     Edge("What an item prints", "the item", "the worker's metrics", "expressions have a time limit",

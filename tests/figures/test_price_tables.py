@@ -40,7 +40,9 @@ def dated(part: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("cloud", "name"), REGIONS)
 def test_every_part_has_a_source_and_a_day_that_has_been(cloud: str, name: str) -> None:
-    parts = dated(raw.region(cloud, name))
+    table = raw.region(cloud, name)
+    assert (table["cloud"], table["region"]) == (cloud, name)
+    parts = dated(table)
     assert parts
     for part in parts:
         assert part["source"]
@@ -87,7 +89,8 @@ def test_machines_are_what_machines_are(cloud: str) -> None:
     for kind, row in raw.machines(cloud).items():
         assert row["cpus"] >= 1, kind
         assert 0.2 <= row["memory_mib"] / 1024 / row["cpus"] <= 70, kind
-        assert (row["gpu_name"] is None) is (row["gpus"] == 0), kind
+        assert row["architecture"] in ("x86_64", "arm64"), kind
+        assert bool(row["gpu_name"]) == bool(row["gpu_memory_mib"]) == bool(row["gpus"]), kind
         assert (row["disks"] or 0) == 0 or row["disk_gib"] > 0, kind
         if row["network_gbps"] is not None:
-            assert row["network_gbps"] <= row["network_burst_gbps"], kind
+            assert 0 < row["network_gbps"] <= row["network_burst_gbps"], kind

@@ -100,20 +100,6 @@ class TestReclaim:
         assert ran(worker).code == WorkerExit.RECLAIMED
         assert len(drained(job)) == 1
 
-    def test_eleven_reclaims_are_no_failure(self, team):
-        running = team.root / "running"
-        job = team.job(["a"], sh(f"touch {running}; test -e {team.root}/gate || sleep 60"))
-        for delivery in range(1, 12):
-            worker = job.start(delivery=delivery)
-            until(running.exists, "the item")
-            worker.send_signal(signal.SIGTERM)
-            assert ran(worker).code == WorkerExit.RECLAIMED
-            running.unlink()
-        (team.root / "gate").touch()
-        assert job.run(delivery=12).code == WorkerExit.DONE
-        outcome = job.outcomes()[0]
-        assert (outcome.status, outcome.attempts, outcome.reclaims) == ("succeeded", 1, 11)
-
     def test_what_is_done_is_written_before_the_programs_have_ended(self, team, machine):
         running = team.root / "running"
         stubborn = f"trap '' TERM; echo $$ > {running}; while :; do sleep 0.1; done"
@@ -188,18 +174,6 @@ class TestDeath:
             worker = job.start(delivery=deaths + 1)
         assert ran(worker).code == WorkerExit.DONE
         assert [o.reason for o in job.outcomes()] == [None, None, "poison", None, None]
-
-    def test_what_was_finished_a_second_before_is_not_run_again(self, team):
-        running, log = team.root / "running", team.root / "log"
-        block = f"echo $$ > {running}; exec sleep 60"
-        script = f"echo {{index}} >> {log}; test {{index}} -ne 3 || test -e {team.root}/gate || {{ {block}; }}"
-        job = team.job([str(n) for n in range(5)], sh(script))
-        worker = job.start()
-        until(lambda: sorted(job.ledger.chunk(0, 0).progress()) == [0, 1, 2], "progress")
-        self.kill(job, worker, running)
-        (team.root / "gate").touch()
-        assert job.run(delivery=2).code == WorkerExit.DONE
-        assert log.read_text().split() == ["0", "1", "2", "3", "3", "4"]
 
 
 class TestTwice:

@@ -48,10 +48,6 @@ def deaths_of(team, module: str, at_most: int) -> int:
     return at_most
 
 
-def test_an_item_that_kills_workers_kills_four_at_most(team):
-    assert deaths_of(team, SOUND, 8) <= 4
-
-
 def test_without_poison_counting_it_kills_every_worker(team):
     assert deaths_of(team, "tests.mutants.poison_off", 8) == 8
 

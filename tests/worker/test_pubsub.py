@@ -168,20 +168,6 @@ class TestLeases:
         assert (ended.code, message.acked, attempts(job)) == (WorkerExit.DONE, True, 1)
         assert len(ended.messages(message="chunk committed")) == 1
 
-    def test_an_acknowledgement_is_tried_again(self, team, gce):
-        gce.failures["acknowledge"] = 1
-        job = team.job(["a"], ["true"])
-        message = gce.publish(job)
-        assert gce.run().code == WorkerExit.DONE
-        assert (message.acked, message.deliveries) == (True, 1)
-
-    def test_a_subscription_that_has_a_bad_moment(self, team, gce):
-        gce.failures["pull"] = 2
-        job = team.job(["a"], ["true"])
-        message = gce.publish(job)
-        assert gce.run().code == WorkerExit.DONE
-        assert message.acked
-
 
 class TestEnds:
     @pytest.mark.parametrize("how", ["notice", "signal"])
@@ -271,17 +257,6 @@ class TestEnds:
         assert len(said) == 1
         assert named in said[0]
         assert "projects/p-1/subscriptions/cpu" in said[0]
-
-    @pytest.mark.parametrize(
-        "setting",
-        [{"TIDEMILL_IDLE_SECONDS": "0"}, {"TIDEMILL_SUBSCRIPTION": "cpu"}, {"TIDEMILL_MACHINE_UNTIL": "tomorrow"}],
-        ids=lambda setting: next(iter(setting)),
-    )
-    def test_settings_that_cannot_be_used_are_an_error(self, team, gce, setting):
-        ended = gce.run(**setting)
-        assert ended.code == WorkerExit.STOPPED
-        assert next(iter(setting)) in ended.messages(level="error")[0]
-        assert gce.pulls == 0
 
 
 class TestLog:

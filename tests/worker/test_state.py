@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from pathlib import Path
@@ -128,32 +127,6 @@ def test_a_snapshot_that_the_program_cannot_read_gives_way_to_the_one_before(tea
     run = job.run()
     assert job.outcomes()[0].status == "succeeded"
     assert steps(run.lines) == [0, 80]
-
-
-def test_the_item_fails_when_no_attempt_saves_anything(team):
-    job = team.job(["x"], ["sleep", "60"], state=QUICK, spec_version=4)
-    for delivery in range(1, 6):
-        worker = job.start(delivery=delivery)
-        until(lambda n=delivery: _attempts(job) == n, "its claim")
-        worker.kill()
-        worker.communicate()
-        _end(job)
-    assert job.run(delivery=6).code == WorkerExit.DONE
-    outcome = job.outcomes()[0]
-    assert (outcome.status, outcome.reason) == ("failed", "no-progress")
-    assert "5 attempts" in (outcome.error or "")
-
-
-def _end(job: TeamJob) -> None:
-    """End what the killed worker left."""
-    mark = os.fsencode(str(job.team.scratch))
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            ours = mark in (process / "environ").read_bytes()
-        except OSError:
-            continue
-        if ours:
-            os.kill(int(process.name), signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

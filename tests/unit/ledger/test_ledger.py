@@ -4,15 +4,13 @@ import json
 import time
 from typing import Literal
 
-import obstore
 import pytest
-from obstore.exceptions import AlreadyExistsError
 from pydantic import ValidationError
 
 from tests.stored import failed_chunks, write_manifest, write_round, write_spec
 from tidemill import layout
 from tidemill.client.plan.spec import build_spec
-from tidemill.errors import DamagedError, StoreError, StoreMissingError
+from tidemill.errors import DamagedError, StoreMissingError
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.documents import TamperedError, UnreadableError
@@ -51,7 +49,7 @@ def retry(ledger: Ledger, number: int, items: dict[int, list[int]], failed_befor
 
 
 class TestCommit:
-    """The three meanings of "already exists"."""
+    """Of two commits the first wins. How a store answers is in tests/worker/test_s3_answers.py."""
 
     def test_the_first_wins_and_the_second_knows(self, ledger):
         assert ledger.chunk(0, 1).commit("a1", outcomes_of(1)).won
@@ -59,42 +57,6 @@ class TestCommit:
         assert not second.won
         assert second.record.header.attempt == "a1"
         assert ledger.chunk(0, 1).committed().outcomes == outcomes_of(1)
-
-    def test_a_lost_reply_is_not_a_lost_race(self, ledger, monkeypatch):
-        real, lost = obstore.put, []
-
-        def put(store, name, data, **kwargs):
-            result = real(store, name, data, **kwargs)
-            if "/done/" in name and not lost:
-                lost.append(name)
-                raise AlreadyExistsError("a repeated request met its own object")
-            return result
-
-        monkeypatch.setattr(obstore, "put", put)
-        assert ledger.chunk(0, 1).commit("a1", outcomes_of(1)).won
-        assert lost
-
-    def test_a_409_is_not_a_commit(self, ledger, monkeypatch):
-        real, refused = obstore.put, []
-
-        def put(store, name, data, **kwargs):
-            if "/done/" in name and len(refused) < 2:
-                refused.append(name)
-                raise AlreadyExistsError("409 ConditionalRequestConflict")
-            return real(store, name, data, **kwargs)
-
-        monkeypatch.setattr(obstore, "put", put)
-        assert ledger.chunk(0, 1).commit("a1", outcomes_of(1)).won
-        assert ledger.chunk(0, 1).committed().header.attempt == "a1"
-        assert len(refused) == 2
-
-    def test_without_certainty_there_is_no_answer(self, ledger, monkeypatch):
-        def put(*args, **kwargs):
-            raise AlreadyExistsError("409")
-
-        monkeypatch.setattr(obstore, "put", put)
-        with pytest.raises(StoreError):
-            ledger.chunk(0, 1).commit("a1", outcomes_of(1))
 
     def test_failures_are_counted_before_the_record_is_there(self, ledger, monkeypatch):
         def create(store, name, data):

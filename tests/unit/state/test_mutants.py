@@ -416,14 +416,16 @@ def test_a_superseded_attempt_saves_nothing(store, tmp_path, mutant, late):
     assert sum(one.attempt == "a" for one in after) == late
 
 
-@pytest.mark.parametrize(("mutant", "begun"), [(None, 5), (mutants.no_guard, 8)])
+@pytest.mark.parametrize(("mutant", "begun"), [(None, (5, "no-progress")), (mutants.no_guard, (8, ""))])
 def test_an_item_that_gets_nowhere_ends(store, tmp_path, mutant, begun):
-    count = 0
-    with suppress(ItemError):
+    count, reason = 0, ""
+    try:
         while count < 8:
             attempt(store, tmp_path / str(count), f"a{count}").prepare()
             count += 1
-    assert count == begun
+    except ItemError as error:
+        reason = error.reason
+    assert (count, reason) == begun
 
 
 @pytest.mark.parametrize(("mutant", "least"), [(None, 105), (mutants.short_grace, 10)])
