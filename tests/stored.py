@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice, repeat
+from typing import Any
 
 from tidemill import layout
+from tidemill.client.plan.spec import build_spec
 from tidemill.job import Item, JobSpec
-from tidemill.ledger import Ledger, Round
+from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.manifest import ManifestIndex, ManifestInfo, read_chunk, write_frames
 from tidemill.store import Store
 
@@ -61,6 +64,29 @@ def write_round(ledger: Ledger, round_: Round) -> str:
 def _written(ledger: Ledger, name: str, data: bytes) -> str:
     assert ledger.store.create(name, data).ours, f"{name} exists and says something else"
     return hashlib.sha256(data).hexdigest()
+
+
+@dataclass(frozen=True)
+class StoredJob:
+    """A job as a submit leaves it."""
+
+    spec: JobSpec
+    ledger: Ledger
+    job_sha256: str
+    round_sha256: str
+
+
+def submitted(store: Store, items: Sequence[str], chunk_size: int = 100, **spec: Any) -> StoredJob:
+    """A job whose first round is one array of all its chunks; an item has one attempt unless `spec` says else."""
+    chunks = -(-len(items) // chunk_size)
+    sizes = {"chunk_size": chunk_size, "items_total": len(items), "chunks_total": chunks}
+    what = {} if "function" in spec else {"command": ["p"]}
+    written = build_spec(**{"name": "t", "queue": "q", "attempts": 1, **what, **sizes, **spec})
+    write_manifest(store, written.job, items, chunk_size)
+    ledger = Ledger(store, written.job)
+    array = RoundArray(name="a", first=0, count=chunks)
+    first = Round(round=0, arrays=[array], code=written.code)
+    return StoredJob(written, ledger, write_spec(ledger, written), write_round(ledger, first))
 
 
 def failed_chunks(ledger: Ledger, number: int) -> dict[int, int]:

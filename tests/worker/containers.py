@@ -14,11 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.stored import write_manifest, write_round, write_spec
+from tests.stored import StoredJob, submitted
 from tests.worker.forked import Forked, start
-from tidemill.client.plan.spec import build_spec
-from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray
+from tidemill.ledger import Outcome
 from tidemill.store import Store
 
 Process = Forked | subprocess.Popen[bytes]
@@ -43,23 +41,7 @@ class Team:
 
     def job(self, items: list[str], command: list[str], chunk_size: int = 100, **spec: Any) -> TeamJob:
         """Submit a job, as far as the store is concerned."""
-        chunks = -(-len(items) // chunk_size)
-        written = build_spec(
-            name="t",
-            queue="q",
-            command=command,
-            chunk_size=chunk_size,
-            items_total=len(items),
-            chunks_total=chunks,
-            **{"attempts": 1, **spec},
-        )
-        write_manifest(self.store, written.job, items, chunk_size)
-        ledger = Ledger(self.store, written.job)
-        hashes = (
-            write_spec(ledger, written),
-            write_round(ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)])),
-        )
-        return TeamJob(self, written, ledger, *hashes)
+        return TeamJob(**vars(submitted(self.store, items, chunk_size, command=command, **spec)), team=self)
 
     def end(self) -> None:
         """End every worker that a test left, and its processes."""
@@ -69,15 +51,11 @@ class Team:
             worker.wait(timeout=60)
 
 
-@dataclass
-class TeamJob:
-    """A submitted job."""
+@dataclass(frozen=True)
+class TeamJob(StoredJob):
+    """A submitted job of a team."""
 
     team: Team
-    spec: JobSpec
-    ledger: Ledger
-    job_sha256: str
-    round_sha256: str
 
     def environment(self, child: int = 0, delivery: int = 1, **extra: str) -> dict[str, str]:
         """A container's environment, as the job definition, the submit and Batch make it."""

@@ -16,12 +16,10 @@ import pytest
 import zstandard
 from containers import TeamJob, ran, until
 
-from tests.stored import write_manifest, write_round, write_spec
+from tests.stored import submitted
 from tidemill import layout
-from tidemill.client.plan.spec import build_spec
 from tidemill.code import pack, upload
 from tidemill.descriptor import WorkerExit
-from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.worker import code as worker_code
 
@@ -42,14 +40,9 @@ def ship(team, items, files, *, chunk_size=100, **spec):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755 if name.endswith(".sh") else 0o644)
     packed = pack(folder)
-    chunks = -(-len(items) // chunk_size)
-    totals = {"chunk_size": chunk_size, "items_total": len(items), "chunks_total": chunks}
-    written = build_spec(**{"name": "t", "queue": "q", "attempts": 1, "code": packed.sha256, **totals, **spec})
-    upload(team.store, written.job, packed)
-    write_manifest(team.store, written.job, items, chunk_size)
-    ledger = Ledger(team.store, written.job)
-    round_ = Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)], code=packed.sha256)
-    return TeamJob(team, written, ledger, write_spec(ledger, written), write_round(ledger, round_))
+    job = submitted(team.store, items, chunk_size, code=packed.sha256, **spec)
+    upload(team.store, job.spec.job, packed)
+    return TeamJob(**vars(job), team=team)
 
 
 @pytest.fixture

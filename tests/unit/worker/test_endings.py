@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worker.test_serving import Lease, Runs, Source, Submitted, serve, store  # noqa: F401 as fixtures
+from tests.unit.worker.fakes import Lease, Runs, Source, Submitted
 from tidemill import layout
 from tidemill.descriptor import NotifyTarget, WorkerExit
 from tidemill.ending import gate
@@ -56,11 +56,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endings, "LOOK_SECONDS", 0.02)
 
 
-def to_tell(store: Store, **more: Any) -> Submitted:  # noqa: F811
+def to_tell(store: Store, **more: Any) -> Submitted:
     return Submitted(store, notify=NotifyTarget(to="oncall", topic="t"), **more)
 
 
-def dies_while_it_tells(serve: Any, source: Source, topic: Topic, code: WorkerExit) -> None:  # noqa: F811
+def dies_while_it_tells(serve: Any, source: Source, topic: Topic, code: WorkerExit) -> None:
     """Run a worker whose machine is taken while its message is on its way."""
     stop = Stop()
 
@@ -75,7 +75,7 @@ def dies_while_it_tells(serve: Any, source: Source, topic: Topic, code: WorkerEx
 
 
 @pytest.mark.parametrize("kind", [Source, Array])
-def test_the_next_worker_tells(store, serve, topic, monkeypatch, kind):  # noqa: F811
+def test_the_next_worker_tells(store, serve, topic, monkeypatch, kind):
     job = to_tell(store)
     lease = Lease(job)
     code = WorkerExit.RECLAIMED if kind is Array else WorkerExit.DONE
@@ -91,7 +91,7 @@ def test_the_next_worker_tells(store, serve, topic, monkeypatch, kind):  # noqa:
     assert [message.state for message in next_topic.took] == ["succeeded"]
 
 
-def test_a_container_whose_message_is_on_its_way_waits_for_it(store, serve, topic):  # noqa: F811
+def test_a_container_whose_message_is_on_its_way_waits_for_it(store, serve, topic):
     lease = Lease(to_tell(store))
     threading.Timer(0.3, topic.goes.set).start()
     assert serve(Array(lease), publish=topic.publish).run() is WorkerExit.DONE
@@ -99,7 +99,7 @@ def test_a_container_whose_message_is_on_its_way_waits_for_it(store, serve, topi
     assert len(topic.took) == 1
 
 
-def test_a_machine_works_on_while_its_message_is_on_its_way(store, serve, topic):  # noqa: F811
+def test_a_machine_works_on_while_its_message_is_on_its_way(store, serve, topic):
     first, other = Lease(to_tell(store)), Lease(Submitted(store))
     source = Source(first, endless=True)
     stop, seen = Stop(), []
@@ -123,7 +123,7 @@ def test_a_machine_works_on_while_its_message_is_on_its_way(store, serve, topic)
     assert (first.ended, other.ended) == (["ack"], ["ack"])
 
 
-def test_a_receiver_that_refuses_keeps_no_chunk(store, serve):  # noqa: F811
+def test_a_receiver_that_refuses_keeps_no_chunk(store, serve):
     def refuse(topic: str, message: Message) -> None:
         raise UntoldError("HTTP 500")
 
@@ -135,7 +135,7 @@ def test_a_receiver_that_refuses_keeps_no_chunk(store, serve):  # noqa: F811
 
 
 @pytest.mark.parametrize("reason", [StopReason.NOTICE, StopReason.SIGNAL])
-def test_a_message_on_its_way_has_the_time_that_the_machine_has(store, serve, topic, reason):  # noqa: F811
+def test_a_message_on_its_way_has_the_time_that_the_machine_has(store, serve, topic, reason):
     job = to_tell(store)
     lease, stop = Lease(job), Stop()
 
@@ -153,7 +153,7 @@ def test_a_message_on_its_way_has_the_time_that_the_machine_has(store, serve, to
     assert store.exists(layout.told_sent(job.spec.job, 0))
 
 
-def test_the_worker_that_finds_its_job_cancelled_waits_for_its_message(store, serve, topic):  # noqa: F811
+def test_the_worker_that_finds_its_job_cancelled_waits_for_its_message(store, serve, topic):
     """Otherwise another worker would take it for dead, and tell once more."""
     job = to_tell(store)
     job.ledger.cancel()

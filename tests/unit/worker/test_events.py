@@ -12,7 +12,7 @@ import pytest
 
 from components.aws.metrics import COUNTED, DIMENSION
 from components.gcp.line_metrics import COUNTED as ON_GCP
-from tests.unit.worker.test_loop import Instant, Interrupted, worker_of
+from tests.unit.worker.fakes import Instant, Interrupted, worker_of
 from tidemill.errors import StoreError
 from tidemill.ledger import Outcome
 from tidemill.ledger.chunk import ChunkLedger

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.worker.test_serving import Lease, Runs, Source, Submitted
+from tests.unit.worker.fakes import Lease, Runs, Source, Submitted
 from tidemill import layout
 from tidemill.descriptor import WorkerExit
 from tidemill.ledger import Outcome, attempts
@@ -87,28 +87,6 @@ class Queue(Source):
         lease.release = lambda: self._waiting.append((job, number))  # type: ignore[method-assign]
         self.held[number] = lease
         return lease
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr("tidemill.store.store._PAUSES", (0.0,) * 3)
-    return Store.open("memory://")
-
-
-@pytest.fixture
-def serve(store: Store, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
-    """Makes a worker of a machine with one CPU."""
-    scratches = []
-
-    def make(source: Any, runs: Any = None, **options: Any) -> Worker:
-        runners: Any = runs or Runs()
-        scratches.append(Scratch(tmp_path, f"w{len(scratches)}", None))
-        asked = {"stop": Stop(), "capacity": Capacity(1.0, 4096), **options}
-        return Worker(store, source, runners, scratch=scratches[-1], base_env={}, **asked)
-
-    yield make
-    for scratch in scratches:
-        scratch.close()
 
 
 def by_item(job: Submitted) -> dict[int, str]:

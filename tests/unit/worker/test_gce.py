@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.conftest import PatchTime
+from tests.unit.worker.fakes import Clock
 from tidemill.errors import CallerError
 from tidemill.worker import cloud_log
 from tidemill.worker.cloud_log import CloudLog, resource_of
@@ -72,15 +73,14 @@ class TestNotice:
 
 
 class TestToken:
-    def test_it_is_kept_while_it_is_good(self, patch_time: PatchTime):
-        now = [1000.0]
-        patch_time(monotonic=lambda: now[0])
+    def test_it_is_kept_while_it_is_good(self, clock: Clock, patch_time: PatchTime):
+        patch_time(monotonic=clock)
         given = [(json.dumps({"access_token": f"t{n}", "expires_in": 3600}), None) for n in range(3)]
         made, server = metadata(*given)
         assert [made.token(), made.token()] == ["t0", "t0"]
-        now[0] += 3600 - gce.TOKEN_LEFT_SECONDS
+        clock.now += 3600 - gce.TOKEN_LEFT_SECONDS
         assert made.token() == "t0"
-        now[0] += 1
+        clock.now += 1
         assert made.token() == "t1"
         assert made.token(fresh=True) == "t2"
         assert len(server.asked) == 3

@@ -2,20 +2,8 @@
 
 import pytest
 
+from tests.unit.worker.fakes import Clock
 from tidemill.worker.idle import DRAIN_SECONDS, EMPTY_PULLS, IdlePolicy
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def empty(idle: IdlePolicy, pulls: int = EMPTY_PULLS) -> None:

@@ -5,72 +5,19 @@ from __future__ import annotations
 import gc
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.stored import write_manifest, write_round, write_spec
-from tidemill.client.plan.spec import build_spec
+from tests.unit.worker.fakes import Instant, Interrupted, worker_of
 from tidemill.descriptor import WorkerExit
-from tidemill.job import CostLimit
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray
-from tidemill.ledger.digest import UNKNOWN, RanOn
-from tidemill.store import Store
+from tidemill.ledger import Outcome
+from tidemill.ledger.digest import RanOn
 from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.leases.array import ArrayLease
 from tidemill.worker.loop import Worker
-from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
-from tidemill.worker.stop import Stop, StopReason
 from tidemill.worker.task import Task
-
-
-class Interrupted:
-    """Runs nothing: the worker is stopped while the item runs, and the program is gone at once."""
-
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-
-    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
-        slot.current = tasks[0].item.index
-        self._stop.set(StopReason.NOTICE)
-
-    def close(self, slot: Slot) -> None:
-        pass
-
-
-class Instant(Interrupted):
-    """Runs nothing: every item has succeeded."""
-
-    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
-        for task in tasks:
-            done(Outcome(index=task.item.index, uri=task.item.uri, status="succeeded"))
-
-
-class Leases:
-    """The children of an array, one after the other."""
-
-    many_jobs = False
-
-    def __init__(self, environments: list[dict[str, str]]) -> None:
-        self._left = deque(environments)
-
-    @property
-    def exhausted(self) -> bool:
-        return not self._left
-
-    def lease(self, seconds: float = 0.0) -> ArrayLease | None:
-        return ArrayLease(self._left.popleft()) if self._left else None
-
-    def end(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class Late(Worker):
@@ -87,50 +34,6 @@ class LateHand(Late):
     def _turn(self, seconds: float) -> None:
         self._items.threads.shutdown(wait=True)
         super()._turn(seconds)
-
-
-@contextmanager
-def worker_of(
-    loop: type[Worker],
-    runners: type[Interrupted],
-    items: list[str],
-    chunk_size: int,
-    folder: Path,
-    *,
-    limit: CostLimit | None = None,
-    machine: RanOn = UNKNOWN,
-) -> Iterator[tuple[Worker, Ledger]]:
-    """A worker that gets every chunk of a job."""
-    store, chunks = Store.open("memory://"), -(-len(items) // chunk_size)
-    spec = build_spec(
-        name="t",
-        queue="q",
-        command=["true"],
-        chunk_size=chunk_size,
-        items_total=len(items),
-        chunks_total=chunks,
-        attempts=1,
-        limit=limit,
-    )
-    write_manifest(store, spec.job, items, chunk_size)
-    ledger = Ledger(store, spec.job)
-    env = {
-        "TIDEMILL_JOB": spec.job,
-        "TIDEMILL_ROUND": "0",
-        "TIDEMILL_ARRAY": "0",
-        "TIDEMILL_JOB_SHA256": write_spec(ledger, spec),
-        "TIDEMILL_ROUND_SHA256": write_round(
-            ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)])
-        ),
-        "AWS_BATCH_JOB_ID": "11111111-aaaa",
-    }
-    leases: Any = Leases([{**env, "AWS_BATCH_JOB_ARRAY_INDEX": str(chunk)} for chunk in range(chunks)])
-    stop, scratch = Stop(), Scratch(folder, "w", None)
-    programs: Any = runners(stop)
-    try:
-        yield loop(store, leases, programs, scratch=scratch, stop=stop, base_env={}, machine=machine), ledger
-    finally:
-        scratch.close()
 
 
 @pytest.mark.parametrize("loop", [Worker, Late, LateHand])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.worker.fakes import Clock
 from tidemill.errors import CallerError
 from tidemill.ledger import Round, RoundArray
 from tidemill.worker import google_api
@@ -177,13 +178,6 @@ class Answers(Calls):
         self.aborted = True
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pubsub, "EMPTY_SECONDS", 0.0)
@@ -213,7 +207,7 @@ class TestLeases:
         return PubSubLeases(told, IdlePolicy(300, clock, until)), subscription
 
     def test_it_leaves_only_when_nothing_is_held(self):
-        clock = Clock()
+        clock = Clock(0.0)
         leases, _ = self.leases(clock, RECEIVED)
         lease = pulled(leases)
         assert lease
@@ -232,7 +226,7 @@ class TestLeases:
         leases.close()
 
     def test_failed_pulls_are_no_empty_pulls(self):
-        clock = Clock()
+        clock = Clock(0.0)
         leases, _ = self.leases(clock, *[PubSubError("503")] * 5)
         clock.now = 10_000
         for _ in range(5 + EMPTY_PULLS - 1):
@@ -243,7 +237,7 @@ class TestLeases:
         leases.close()
 
     def test_refusals_are_borne_for_a_while(self, monkeypatch: pytest.MonkeyPatch):
-        leases, _ = self.leases(Clock(), *[PubSubRefusedError("pull: 403 no")] * 1000)
+        leases, _ = self.leases(Clock(0.0), *[PubSubRefusedError("pull: 403 no")] * 1000)
         for _ in range(3):
             pulled(leases)
         monkeypatch.setattr(pubsub, "REFUSED_SECONDS", 0.0)
@@ -253,7 +247,7 @@ class TestLeases:
 
     def test_with_work_in_hand_they_are_borne_for_longer(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(pubsub, "REFUSED_SECONDS", 0.0)
-        leases, _ = self.leases(Clock(), RECEIVED, *[PubSubRefusedError("pull: 403 no")] * 1000)
+        leases, _ = self.leases(Clock(0.0), RECEIVED, *[PubSubRefusedError("pull: 403 no")] * 1000)
         lease = pulled(leases)
         assert lease
         for _ in range(20):
@@ -264,7 +258,7 @@ class TestLeases:
         leases.close()
 
     def test_a_machine_that_comes_of_age_pulls_no_more(self):
-        clock = Clock()
+        clock = Clock(0.0)
         leases, subscription = self.leases(clock, until=100.0)
         clock.now = 99
         assert leases.lease(0) is None
@@ -273,7 +267,7 @@ class TestLeases:
         assert subscription.aborted
 
     def test_what_a_pull_brings_after_the_end_is_given_back(self):
-        leases, subscription = self.leases(Clock(), RECEIVED)
+        leases, subscription = self.leases(Clock(0.0), RECEIVED)
         leases._pulling = True
         leases._asked.put(None)
         leases.end()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -16,13 +14,12 @@ import obstore
 import pytest
 
 from tests.conftest import PatchTime
-from tests.stored import write_manifest, write_round, write_spec
+from tests.unit.worker.fakes import Clock, Lease, Runs, Source, Submitted
 from tidemill import layout
-from tidemill.client.plan.spec import build_spec
 from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import ObjectNameError, StoreError
-from tidemill.job import CostLimit, JobSpec
-from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray
+from tidemill.job import CostLimit
+from tidemill.ledger import MarkerWriter
 from tidemill.ledger.attempts import is_alive
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent_seconds import spent_seconds
@@ -33,161 +30,9 @@ from tidemill.worker import spending
 from tidemill.worker.chunk import ALONE_AFTER, ChunkRun
 from tidemill.worker.code import InstallError
 from tidemill.worker.jobs import KEPT_JOBS, LeasedJob
-from tidemill.worker.loop import Worker
 from tidemill.worker.observers import HEARTBEAT_SECONDS
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot
 from tidemill.worker.stop import JobStop, Stop, StopReason
 from tidemill.worker.task import Task
-
-
-class Lease:
-    """A lease that notes what becomes of it."""
-
-    def __init__(self, job: Submitted, number: int = 0, chunk: int = 0) -> None:
-        self.job, self.round, self._chunk = job.spec.job, number, chunk
-        self.job_sha256: str | None = job.job_sha256
-        self.round_sha256: str | None = job.rounds[number]
-        self.id, self.delivery = f"a1-{id(self):x}", 1
-        self.backend: dict[str, Any] = {}
-        self.ended: list[str] = []
-
-    def chunk(self, round_: Round) -> int:
-        return self._chunk
-
-    def extend(self) -> None:
-        pass
-
-    def progressed(self) -> None:
-        pass
-
-    def ack(self) -> None:
-        self.ended.append("ack")
-
-    def release(self) -> None:
-        self.ended.append("release")
-
-    def abandon(self) -> None:
-        self.ended.append("abandon")
-
-
-class Source:
-    """Hands out leases; what is released comes again when the test wants so."""
-
-    many_jobs = True
-
-    def __init__(self, *leases: Lease, again: bool = False, endless: bool = False) -> None:
-        self.waiting = list(leases)
-        self.given: list[Lease] = []
-        self.stopped = self.closed = False
-        self._again, self._endless = again, endless
-
-    @property
-    def exhausted(self) -> bool:
-        if self._again and self.given and self.given[-1].ended[-1:] == ["release"]:
-            self.waiting.append(self.given.pop())
-        return self.stopped or not (self.waiting or self._endless)
-
-    def lease(self, wait_seconds: float) -> Lease | None:
-        if not self.waiting:
-            return None
-        self.given.append(self.waiting.pop(0))
-        return self.given[-1]
-
-    def end(self) -> None:
-        self.stopped = True
-
-    def close(self) -> None:
-        self.closed = True
-
-
-class Runs:
-    """Runs items by a function: the outcome's status, or None for an item that its job's end interrupts."""
-
-    def __init__(self, run: Callable[[Task], str | None] = lambda task: "succeeded") -> None:
-        self._run = run
-        self.ran: list[tuple[str, int]] = []
-
-    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
-        for task in tasks:
-            slot.current = task.item.index
-            self.ran.append((task.job, task.item.index))
-            status = self._run(task)
-            if status is None:
-                return
-            reason = None if status == "succeeded" else status
-            slot.current = None
-            done(
-                Outcome(
-                    index=task.item.index,
-                    uri=task.item.uri,
-                    status="failed" if reason else "succeeded",
-                    reason=reason,
-                    attempts=1,
-                )
-            )
-
-    def close(self, slot: Slot) -> None:
-        pass
-
-    def most_ahead(self, slots: int) -> int:
-        return 1
-
-    def prefetch(self, task: Task) -> None:
-        pass
-
-    def forget(self, task: Task) -> None:
-        pass
-
-
-class Submitted:
-    """A job in a store."""
-
-    def __init__(self, store: Store, items: int = 1, **spec: Any) -> None:
-        self.spec: JobSpec = build_spec(
-            **{
-                "name": "t",
-                "queue": "q",
-                "command": ["p"],
-                "chunk_size": 100,
-                "items_total": items,
-                "chunks_total": 1,
-                "attempts": 1,
-                **spec,
-            }
-        )
-        write_manifest(store, self.spec.job, [f"u{n}" for n in range(items)], 100)
-        self.ledger = Ledger(store, self.spec.job)
-        self.job_sha256 = write_spec(self.ledger, self.spec)
-        self.rounds: list[str] = []
-        self.another_round()
-
-    def another_round(self, **more: Any) -> int:
-        number = len(self.rounds)
-        arrays = [RoundArray(name=f"a{number}", first=0, count=1)]
-        self.rounds.append(write_round(self.ledger, Round(round=number, arrays=arrays, **more)))
-        return number
-
-
-@pytest.fixture
-def store() -> Store:
-    return Store.open("memory://")
-
-
-@pytest.fixture
-def serve(store: Store, tmp_path: Path):
-    """Makes a worker of a machine with one CPU, and runs it."""
-    scratches = []
-
-    def make(source: Source, runs: Runs | None = None, **options: Any) -> Worker:
-        scratches.append(Scratch(tmp_path, f"w{len(scratches)}", None))
-        runners: Any = runs or Runs()
-        given = {"stop": Stop(), "capacity": Capacity(1.0, 4096), **options}
-        return Worker(store, source, runners, scratch=scratches[-1], base_env={}, **given)
-
-    yield make
-    for scratch in scratches:
-        scratch.close()
 
 
 class TestJobs:
@@ -514,16 +359,15 @@ class TestHeartbeat:
         run.open(1)
         return job, run, f"{layout.attempts(layout.ChunkKey(job.spec.job, 0, 0))}/{lease.id}"
 
-    def test_it_is_written_once_a_minute(self, store: Store, patch_time: PatchTime, monkeypatch: pytest.MonkeyPatch):
-        now = [1000.0]
-        patch_time(monotonic=lambda: now[0])
+    def test_it_is_written_once_a_minute(self, store: Store, clock: Clock, patch_time: PatchTime, monkeypatch: Any):
+        patch_time(monotonic=clock)
         job, run, name = self.run_of(store, heartbeat=True)
         run.take()
         written: list[str] = []
         put = store.put
         monkeypatch.setattr(store, "put", lambda name, data: (written.append(name), put(name, data)))
         for _ in range(10 * int(HEARTBEAT_SECONDS)):
-            now[0] += 1
+            clock.now += 1
             run.tick()
         assert 8 <= written.count(name) <= 10
         assert is_alive(json.loads(store.get(name)))
@@ -531,14 +375,13 @@ class TestHeartbeat:
         past = job.ledger.chunk(0, 0).history()
         assert (past.attempts, past.careful, dict(past.deaths)) == (1, False, {})
 
-    def test_without_it_a_marker_is_written_when_it_changes(self, store: Store, patch_time: PatchTime):
-        now = [1000.0]
-        patch_time(monotonic=lambda: now[0])
+    def test_without_it_a_marker_is_written_when_it_changes(self, store: Store, clock: Clock, patch_time: PatchTime):
+        patch_time(monotonic=clock)
         job, run, name = self.run_of(store, heartbeat=False)
         run.take()
         before = store.get(name)
         for _ in range(100):
-            now[0] += 100
+            clock.now += 100
             run.tick()
         assert store.get(name) == before
         past = job.ledger.chunk(0, 0).history()

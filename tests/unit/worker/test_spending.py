@@ -12,7 +12,7 @@ import pytest
 
 from tests.mutants import jobs
 from tests.stored import write_manifest, write_round
-from tests.unit.worker.test_loop import Interrupted, worker_of
+from tests.unit.worker.fakes import Clock, Interrupted, worker_of
 from tidemill.descriptor import WorkerExit
 from tidemill.job import CostLimit
 from tidemill.layout import ChunkKey
@@ -30,14 +30,6 @@ HOURLY = 3600.0
 """USD per hour of an item: one second costs a dollar."""
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def of_a_job(items: int = 2) -> Ledger:
     """The ledger of a job with nothing done and one item per chunk."""
     store = Store.open("memory://")
@@ -52,8 +44,7 @@ def ledger() -> Ledger:
     return of_a_job()
 
 
-def test_slots_are_added_up_while_they_are_held(ledger: Ledger):
-    clock = Clock()
+def test_slots_are_added_up_while_they_are_held(ledger: Ledger, clock: Clock):
     spending = Spending(ledger, ChunkKey(JOB, 0, 3), "a1-x", clock)
     clock.now += 50
     spending.on_slots(2)
@@ -68,8 +59,7 @@ def test_slots_are_added_up_while_they_are_held(ledger: Ledger):
     assert list(ledger.store.list(f"jobs/{JOB}/r0/spent")) == [f"jobs/{JOB}/r0/spent/3/3~a1-x~35000"]
 
 
-def test_what_runs_for_long_is_known_to_a_half(ledger: Ledger):
-    clock = Clock()
+def test_what_runs_for_long_is_known_to_a_half(ledger: Ledger, clock: Clock):
     spending = Spending(ledger, ChunkKey(JOB, 0, 0), "a1-x", clock)
     spending.on_slots(1)
     written = 0.0

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worker.test_serving import Lease, Runs, Source, Submitted
+from tests.unit.worker.fakes import Lease, Runs, Source, Submitted
 from tidemill.descriptor import WorkerExit
 from tidemill.machine import Capacity
 from tidemill.store import Store

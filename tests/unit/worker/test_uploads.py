@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worker.test_loop import Interrupted, worker_of
+from tests.unit.worker.fakes import Interrupted, worker_of
 from tidemill.client.plan.spec import build_spec
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import StoreError
