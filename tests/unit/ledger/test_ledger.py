@@ -7,9 +7,8 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
-from tests.stored import failed_chunks, write_manifest, write_round, write_spec
+from tests.stored import failed_chunks, submitted, write_manifest, write_round, write_spec
 from tidemill import layout
-from tidemill.client.plan.spec import build_spec
 from tidemill.errors import DamagedError, StoreMissingError
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import POISON_ATTEMPTS
@@ -34,13 +33,7 @@ def outcomes_of(chunk: int, failed=()) -> list[Outcome]:
 @pytest.fixture
 def ledger(monkeypatch):
     monkeypatch.setattr(store_module, "_PAUSES", (0.0, 0.0, 0.0))
-    store = Store.open("memory://")
-    spec = build_spec(name="t", queue="q", command=["p"], chunk_size=SIZE, items_total=ITEMS, chunks_total=4)
-    write_manifest(store, spec.job, [f"u{i}" for i in range(ITEMS)], SIZE)
-    ledger = Ledger(store, spec.job)
-    write_spec(ledger, spec)
-    write_round(ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=4)]))
-    return ledger
+    return submitted(Store.open("memory://"), [f"u{i}" for i in range(ITEMS)], SIZE).ledger
 
 
 def retry(ledger: Ledger, number: int, items: dict[int, list[int]], failed_before: dict[int, int]) -> None:
@@ -500,13 +493,9 @@ class Pages:
 
 
 @pytest.mark.parametrize("done", [range(0), range(300), range(0, 300, 2), range(0, 300, 7), range(40), range(250, 300)])
-def test_a_listing_in_parts_finds_every_name_in_few_requests(ledger, monkeypatch, done):
+def test_a_listing_in_parts_finds_every_name_in_few_requests(monkeypatch, done):
     store = Store.open("memory://")
-    spec = build_spec(name="t", queue="q", command=["p"], chunk_size=1, items_total=300, chunks_total=300)
-    write_manifest(store, spec.job, [f"u{i}" for i in range(300)], 1)
-    ledger = Ledger(store, spec.job)
-    write_spec(ledger, spec)
-    write_round(ledger, Round(round=0, arrays=[RoundArray(name=f"{spec.job}-r0-a0", first=0, count=300)]))
+    ledger = submitted(store, [f"u{i}" for i in range(300)], 1).ledger
     for chunk in done:
         failed = chunk % 3 == 0
         ledger.chunk(0, chunk).commit("a", [outcome(chunk, "failed" if failed else "succeeded")])

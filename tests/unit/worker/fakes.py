@@ -107,10 +107,9 @@ class Runs:
             if status is None:
                 return
             slot.current = None
-            how: dict[str, Any] = (
-                {"status": status} if status == "succeeded" else {"status": "failed", "reason": status}
-            )
-            done(Outcome(index=task.item.index, uri=task.item.uri, attempts=1, **how))
+            reason = None if status == "succeeded" else status
+            how: Any = "failed" if reason else "succeeded"
+            done(Outcome(index=task.item.index, uri=task.item.uri, status=how, reason=reason, attempts=1))
 
     def close(self, slot: Slot) -> None:
         pass

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.mutants import jobs
-from tests.stored import write_manifest, write_round
+from tests.stored import submitted
 from tests.unit.worker.fakes import Clock, Interrupted, worker_of
 from tidemill.descriptor import WorkerExit
 from tidemill.job import CostLimit
 from tidemill.layout import ChunkKey
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray
+from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.spent_seconds import spent_seconds, write_spent
 from tidemill.store import Store
 from tidemill.worker import loop, spending
@@ -32,11 +32,7 @@ HOURLY = 3600.0
 
 def of_a_job(items: int = 2) -> Ledger:
     """The ledger of a job with nothing done and one item per chunk."""
-    store = Store.open("memory://")
-    write_manifest(store, JOB, [f"u{n}" for n in range(items)], 1)
-    ledger = Ledger(store, JOB)
-    write_round(ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=items)]))
-    return ledger
+    return submitted(Store.open("memory://"), [f"u{n}" for n in range(items)], 1, job=JOB).ledger
 
 
 @pytest.fixture

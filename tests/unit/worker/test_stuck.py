@@ -20,11 +20,9 @@ from tidemill.descriptor import WorkerExit
 from tidemill.machine import Capacity
 from tidemill.store import Store
 from tidemill.worker import output, programs, supervisor, usage
-from tidemill.worker.loop import Worker
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.process import Pipes, ProgramExit, run_program
 from tidemill.worker.programs import Programs
-from tidemill.worker.scratch import Scratch
 from tidemill.worker.stop import Stop, StopReason
 from tidemill.worker.supervisor import Limits, Supervisor
 from tidemill.worker.task import Task
@@ -130,8 +128,8 @@ def test_a_program_of_another_user(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("many_jobs", [True, False])
-def test_the_worker_leaves_when_what_else_it_runs_has_ended(many_jobs: bool, tmp_path: Path):
-    store, stop = Store.open("memory://"), Stop()
+def test_the_worker_leaves_when_what_else_it_runs_has_ended(many_jobs: bool, store: Store, serve: Any):
+    stop = Stop()
     running, stuck = threading.Event(), threading.Event()
     theirs, ours = (Submitted(store, 5, max_parallel=1, spec_version=4) for _ in range(2))
 
@@ -147,11 +145,8 @@ def test_the_worker_leaves_when_what_else_it_runs_has_ended(many_jobs: bool, tmp
 
     source, runs = Source(Lease(theirs), Lease(ours), Lease(Submitted(store))), Runs(run)
     source.many_jobs = many_jobs
-    scratch = Scratch(tmp_path, "w", None)
-    given: Any = runs
-    worker = Worker(store, source, given, scratch=scratch, stop=stop, base_env={}, capacity=Capacity(2.0, 16_384))
+    worker = serve(source, runs, stop=stop, capacity=Capacity(2.0, 16_384))
     assert worker.run() is (WorkerExit.RECLAIMED if many_jobs else WorkerExit.BROKEN)
-    scratch.close()
     assert sorted(runs.ran) == sorted([(theirs.spec.job, 0), (ours.spec.job, 0)])
     assert [lease.ended for lease in source.given] == [["release"], ["release"]]
     assert source.stopped
