@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from containers import Machine, Team
-
+from tests.worker.containers import Machine, Team, until
+from tests.worker.gce import Gce
+from tests.worker.here import SECONDS, Here
 from tidemill.worker import programs, usage
 
 
@@ -40,3 +36,22 @@ def team(tmp_path):
 @pytest.fixture
 def machine(tmp_path):
     return Machine(tmp_path)
+
+
+@pytest.fixture
+def gce(team):
+    with Gce(team).running() as gce:
+        yield gce
+    # A worker that is killed leaves its programs: they end with the gate.
+    (team.root / "gate").touch()
+
+
+@pytest.fixture
+def here(tmp_path):
+    here = Here(tmp_path)
+    yield here
+    for run in here.started:
+        if run.poll() is None:
+            run.kill()
+        run.communicate(timeout=SECONDS)
+    until(lambda: not here.processes(), "the end of every process")

@@ -126,6 +126,11 @@ def until(condition: Any, what: str, seconds: float = 60) -> Any:
     raise AssertionError(f"{what} did not happen within {seconds} s")
 
 
+def sh(script: str) -> list[str]:
+    """The command that runs a script."""
+    return ["sh", "-c", script]
+
+
 def alive(pid: int) -> bool:
     """Whether a process runs (a zombie does not)."""
     try:

@@ -14,9 +14,9 @@ import zipfile
 
 import pytest
 import zstandard
-from containers import TeamJob, ran, until
 
 from tests.stored import submitted
+from tests.worker.containers import TeamJob, ran, until
 from tidemill import layout
 from tidemill.code import pack, upload
 from tidemill.descriptor import WorkerExit

@@ -22,8 +22,7 @@ from botocore.credentials import Credentials
 from tests.loopback_s3 import serving
 from tests.unit.client_fakes import outcome, pipeline, uris
 from tests.worker.containers import until
-from tests.worker.test_local_run import Here
-from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
+from tests.worker.here import Here
 from tidemill import layout
 from tidemill.cli import main
 from tidemill.client.plan import notification

@@ -8,15 +8,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from containers import alive, end_process, ran, until
 
 from tests.stored import failed_chunks
+from tests.worker.containers import alive, end_process, ran, sh, until
 from tidemill import layout
 from tidemill.descriptor import WorkerExit
-
-
-def sh(script: str) -> list[str]:
-    return ["sh", "-c", script]
 
 
 def drained(job) -> list[str]:

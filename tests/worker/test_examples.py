@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,11 +15,10 @@ import pytest
 from PIL import Image
 
 from tests.worker.containers import until
-from tests.worker.test_local_run import SECONDS, Here, here
-
-__all__ = ["here"]
+from tests.worker.here import SECONDS, Here
 
 ROOT = Path(__file__).resolve().parents[2]
+SWEEP = ROOT / "examples" / "sweep"
 
 
 @pytest.fixture
@@ -115,3 +115,35 @@ def test_a_chain_preprocesses_trains_and_evaluates(here):
     assert min(each["accuracy"] for each in found) > 0.8
     assert done.returncode == 1
     until(lambda: not here.processes(), "the end of every process")
+
+
+def typed_for_the_sweep():
+    """The commands of the README, in the order in which people type them."""
+    text = (SWEEP / "README.md").read_text()
+    (block,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    return [shlex.split(line)[1:] for line in block.replace("\\\n", "").splitlines()]
+
+
+def test_the_sweep_runs_as_its_readme_says_and_resumes(here: Here):
+    shutil.copytree(SWEEP, here.folder / "examples" / "sweep", ignore=shutil.ignore_patterns("__pycache__"))
+    small = {"epochs=100": "epochs=12", "4s": "3s"}
+    train, metrics, fetch = ([small.get(word, word) for word in words] for words in typed_for_the_sweep())
+    trained = here.type(*train)
+    assert trained.returncode == 0, trained.stderr
+    best = here.type(*metrics, "--json")
+    rows = [json.loads(line) for line in best.stdout.splitlines()]
+    assert len(rows) == 6
+    losses = [row["metrics"]["loss"]["lowest"] for row in rows]
+    assert losses == sorted(losses)
+    assert {row["metrics"]["loss"]["last_step"] for row in rows} == {12}
+    assert here.type(*fetch).returncode == 0
+    models = list((here.folder / "models").rglob("model.json"))
+    assert len(models) == 6
+    # The best model is the one that an undisturbed training makes.
+    found, meta = here.folder / "alone", rows[0]["meta"]
+    found.mkdir()
+    words = ["--lr", meta["lr"], "--seed", str(meta["seed"]), "--epochs", "12"]
+    where = ["--checkpoints", str(found), "--model", str(found / "model.json")]
+    subprocess.run([sys.executable, str(SWEEP / "train.py"), *words, *where], timeout=SECONDS, check=True)
+    alone = (found / "model.json").read_text()
+    assert any(model.read_text() == alone for model in models)

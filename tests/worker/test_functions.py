@@ -12,8 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.worker.test_local_run import Here
-from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
+from tests.worker.here import Here
 from tidemill import Pipeline
 from tidemill.worker import function, shim
 

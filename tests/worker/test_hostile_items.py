@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.worker.containers import alive, end_process, until
-from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
-from tests.worker.test_pubsub import gce as gce  # noqa: PLC0414
 from tidemill.descriptor import WorkerExit
 from tidemill.removal import remove
 from tidemill.store import Store, Stores

@@ -9,14 +9,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from containers import alive, end_process, until
 
+from tests.worker.containers import alive, end_process, sh, until
 from tidemill.descriptor import WorkerExit
 from tidemill.worker.output import ITEM_BYTES
-
-
-def sh(script: str) -> list[str]:
-    return ["sh", "-c", script]
 
 
 @pytest.fixture

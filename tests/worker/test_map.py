@@ -13,14 +13,12 @@ import numpy
 import pytest
 
 from tests.worker.containers import until
-from tests.worker.test_local_run import SECONDS, Here, here
+from tests.worker.here import SECONDS, Here
 from tidemill import Pipeline
 from tidemill.errors import ItemFailedError
 from tidemill.worker import shim
 from tidemill.worker.shim import _CannotKeepError, _Keep
 from tidemill.worker.shim_process import Answer
-
-__all__ = ["here"]
 
 MODULE = """
 import math, os, pathlib, time

@@ -10,25 +10,12 @@ import time
 
 import pytest
 
-from tests.worker.containers import alive, end_process, ran, until
-from tests.worker.gce import Gce
+from tests.worker.containers import alive, end_process, ran, sh, until
 from tidemill import layout
 from tidemill.descriptor import WorkerExit
 
 SMALL = {"cpus": 0.5, "memory_mib": 64}
 """At least two of such items run side by side on any machine that runs tests."""
-
-
-@pytest.fixture
-def gce(team):
-    with Gce(team).running() as gce:
-        yield gce
-    # A worker that is killed leaves its programs: they end with the gate.
-    (team.root / "gate").touch()
-
-
-def sh(script: str) -> list[str]:
-    return ["sh", "-c", script]
 
 
 def waits(team) -> list[str]:

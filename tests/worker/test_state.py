@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from containers import Team, TeamJob, ran, until
 
+from tests.worker.containers import Team, TeamJob, ran, until
 from tidemill.descriptor import WorkerExit
 from tidemill.state import Snapshots
 
