@@ -313,23 +313,12 @@ def test_an_image_without_python_or_pip_is_told(team, tmp_path, python, says):
 # ---- on this machine --------------------------------------------------------------------------------------------
 
 
-def test_tidemill_run_does_the_same_on_this_machine(team, wheelhouse):
-    src = team.root / "src"
+def test_tidemill_run_does_the_same_on_this_machine(here, wheelhouse):
+    src = here.folder / "src"
     src.mkdir()
     (src / "requirements.txt").write_text("tinypkg\n")
     (src / "use.py").write_text("import sys, tinypkg; open(sys.argv[2] + '/o', 'w').write(sys.argv[1] * 2)\n")
-    start = "import sys; from tidemill.cli import main; sys.exit(main())"
-    run = [sys.executable, "-c", start, "run", "--code", "src", "--wheelhouse", wheelhouse, "--workers", "2"]
-    ended = subprocess.run(
-        [*run, "--json", "a", "b", "--", "python3", "use.py", "{uri}", "{output}"],
-        check=False,
-        cwd=team.root,
-        env={**os.environ, "TIDEMILL_SCRATCH": str(team.scratch)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    where = ["--code", "src", "--wheelhouse", wheelhouse, "--workers", "2", "--json"]
+    ended = here.run(*where, "a", "b", "--", "python3", "use.py", "{uri}", "{output}")
     assert (ended.returncode, json.loads(ended.stdout)["succeeded"]) == (0, 2), ended.stderr
-    written = (team.root / ".tidemill/out").rglob("o")
-    assert sorted(path.read_text() for path in written) == ["aa", "bb"]
+    assert sorted(path.read_text() for path in here.store.glob("out/**/o")) == ["aa", "bb"]

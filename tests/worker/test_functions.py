@@ -247,18 +247,7 @@ class TestOutcomes:
         assert f"returned a {kind}, and none of its code has run" in outcome.error
 
     def test_attempts_are_made_again(self, code):
-        ran = code.run(
-            "--workers",
-            "1",
-            "--attempts",
-            "2",
-            "--env",
-            f"IMPORTS={code.folder}/imports",
-            "x",
-            "--function",
-            "work:fails",
-        )
-        assert ran.returncode == 1
+        assert run(code, "fails", "--attempts", "2", "x").returncode == 1
         assert [o.attempts for o in code.outcomes()] == [2]
 
 

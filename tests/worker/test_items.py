@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.containers import alive, end_process, sh, until
+from tests.worker.containers import alive, sh, until
 from tidemill.descriptor import WorkerExit
-from tidemill.worker.output import ITEM_BYTES
 
 
 @pytest.fixture
@@ -39,10 +38,6 @@ class TestData:
         assert all(
             o.output and o.output.startswith(f"{team.store.uri}/out/{job.spec.job}/{o.index}/") for o in outcomes
         )
-
-    def test_nothing_is_left_on_the_machine(self, team, files):
-        team.job([str(f) for f in files], sh("cat {input} > kept; mkdir -p ro/x; chmod 500 ro")).run()
-        assert list((team.scratch / "workers").iterdir()) == []
 
     def test_the_input_is_a_copy(self, team, files):
         job = team.job(
@@ -78,12 +73,6 @@ class TestData:
         job = team.job(["x"], sh('echo "{output_uri}" >&2; exit 1'))
         job.run()
         assert (job.outcomes()[0].error or "").startswith(f"{team.store.uri}/out/{job.spec.job}/0/a1-")
-
-    def test_an_output_that_cannot_be_written_is_the_items_failure(self, team):
-        (team.root / "file").write_text("in the way")
-        job = team.job(["x"], sh("echo hi > {output}/hi"), output=f"file://{team.root}/file/below")
-        assert job.run().code == WorkerExit.DONE
-        assert job.outcomes()[0].reason == "output"
 
 
 class TestEnvironment:
@@ -158,11 +147,6 @@ class TestFailures:
         assert job.run().code == WorkerExit.DONE
         assert [(o.reason, o.attempts) for o in job.outcomes()] == [("start", 1), ("start", 1)]
 
-    def test_items_that_are_programs_do_not_stop_the_job(self, team):
-        job = team.job([*(f"/no/{n}" for n in range(8)), "/bin/true"], ["{uri}"])
-        assert job.run().code == WorkerExit.DONE
-        assert job.outcomes()[-1].status == "succeeded"
-
 
 class TestLimits:
     def test_time(self, team):
@@ -204,19 +188,6 @@ class TestLimits:
         assert outcome.wall_seconds >= 0.8
         assert 150 <= outcome.peak_memory_mib < 400
 
-    def test_what_an_item_leaves_behind_is_ended(self, team):
-        pids = team.root / "pids"
-        job = team.job(["x", "y"], sh(f"setsid sleep 60 & echo $! >> {pids}; sleep 61 & echo $! >> {pids}; exit 0"))
-        assert job.run().code == WorkerExit.DONE
-        left = [int(line) for line in pids.read_text().split()]
-        assert len(left) == 4
-        try:
-            assert [pid for pid in left if alive(pid)] == []
-        finally:
-            for pid in left:
-                end_process(pid)
-        assert all(o.status == "succeeded" and o.wall_seconds < 50 for o in job.outcomes())
-
 
 class TestLogs:
     def test_lines_are_labelled(self, team):
@@ -225,21 +196,6 @@ class TestLogs:
         assert ran.messages(item=0, stream="stdout", attempt=1, job=job.spec.job) == ["out 0"]
         assert ran.messages(item=1, stream="stderr", attempt=2) == ["err 1"]
         assert len(ran.messages(event="item", status="failed", item=1)) == 1
-
-    def test_a_flood_is_cut_and_said(self, team):
-        job = team.job(["x"], sh("yes 0123456789abcdef | head -c 3000000"))
-        ran = job.run()
-        passed = sum(len(message) + 1 for message in ran.messages(item=0, stream="stdout"))
-        assert ITEM_BYTES - 1000 < passed < ITEM_BYTES + 1000
-        assert len(ran.messages(cut=True)) == 1
-        assert job.outcomes()[0].status == "succeeded"
-
-    def test_the_tail_of_stderr_is_kept(self, team):
-        job = team.job(["x"], sh("yes filler | head -c 100000 >&2; echo 'ValueError: the reason' >&2; exit 1"))
-        job.run()
-        error = job.outcomes()[0].error or ""
-        assert error.endswith("ValueError: the reason")
-        assert len(error) < 5000
 
 
 def test_items_run_side_by_side(team):

@@ -205,16 +205,6 @@ class TestReclaims:
         assert [o.status for o in outcomes] == ["failed" if n == 3 else "succeeded" for n in range(6)]
         assert outcomes[3].reason == "poison"
 
-    def test_several_such_items_in_a_chunk_leave_the_others_their_outcomes(self, here):
-        items = here.folder / "items"
-        items.write_text("".join(f"{'bad' if n in (2, 4, 6, 8) else ''}{n}\n" for n in range(10)))
-        program = "case $1 in bad*) kill -9 $PPID; sleep 5;; esac; echo ok > $2/o"
-        chunks = ("--workers", "1", "--chunk-size", "10", "--items", str(items))
-        ran = here.run(*chunks, "--", "sh", "-c", program, "sh", "{uri}", "{output}")
-        assert ran.returncode == 1, ran.stderr
-        reasons = Counter(outcome.reason or outcome.status for outcome in here.outcomes())
-        assert reasons == {"poison": 4, "succeeded": 6}
-
 
 class TestStuck:
     """Reasons that keep workers from working are reported, and the run ends."""
@@ -228,15 +218,6 @@ class TestStuck:
         assert "/proc/nowhere" in ran.stderr
         monkeypatch.undo()
         assert here.run("a", "b", "--workers", "2", "--", "true").returncode == 0
-
-    def test_a_store_that_is_removed_ends_the_run(self, here):
-        gate = here.folder / "gate"
-        run = here.start("a", "b", "--workers", "1", "--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
-        until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
-        here.store.rename(here.folder / "elsewhere")
-        here.store.write_text("a file where the store was")
-        gate.touch()
-        assert run.wait(timeout=SECONDS) not in (0, None)
 
     @pytest.mark.parametrize("taken", ["moved", "removed"])
     def test_a_store_that_vanishes_ends_the_run_and_is_not_made_anew(self, here, taken):
