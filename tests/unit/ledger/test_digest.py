@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import random
-import urllib.error
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.services.batch import host
-from tests.unit.worker.test_gce import metadata
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Outcome
 from tidemill.ledger.chunk import ChunkLedger
-from tidemill.ledger.digest import MOST_BYTES, UNKNOWN, RanOn, RunFacts, digest_of
+from tidemill.ledger.digest import MOST_BYTES, RanOn, RunFacts, digest_of
 from tidemill.ledger.records import Header, Record
 from tidemill.sketch import LARGEST, SMALLEST, WIDTH, Sketch
 from tidemill.store import Store
-from tidemill.worker.metadata.ec2 import read_machine
 
 RANDOM = random.Random(7)
 DISTRIBUTIONS = {
@@ -122,42 +116,3 @@ def test_a_record_has_its_digest_in_the_first_line_and_old_records_have_none():
     old = Record(Header(3, "a", 0, "w", 1, 0, "2026-01-01T00:00:00+00:00", {}), [outcome(72)]).encode()
     assert b"digest" not in old
     assert Record.decode(old).header.digest is None
-
-
-class TestMachine:
-    """Where a worker is, as its cloud says it. What this cannot prove: that the clouds answer like this."""
-
-    def test_gcp_says_it_itself(self):
-        kind = "projects/1/machineTypes/n2d-standard-8"
-        asked, _ = metadata((kind, None), ("TRUE", None))
-        assert asked.machine("vm-1", "europe-west4-a") == RanOn("vm-1", "n2d-standard-8", "europe-west4-a", "spot")
-        asked, _ = metadata((kind, None), ("FALSE", None))
-        assert asked.machine("vm-1", "europe-west4-a").market == "on_demand"
-
-    def test_on_aws_the_host_tells_its_containers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        facts = {
-            "meta-data/instance-id": "i-0abc",
-            "meta-data/instance-type": "c7i.4xlarge",
-            "meta-data/placement/availability-zone": "eu-central-1b",
-            "meta-data/instance-life-cycle": "spot",
-        }
-        monkeypatch.setattr(host, "FOLDER", str(tmp_path))
-        monkeypatch.setattr(host, "metadata", facts.__getitem__)
-        host.describe()
-        assert read_machine(tmp_path / "machine") == WHERE
-        assert [each.name for each in tmp_path.iterdir()] == ["machine"]
-
-    def test_a_host_without_an_answer_serves_all_the_same(self, tmp_path, monkeypatch, capsys):
-        def refused(path: str) -> str:
-            raise urllib.error.HTTPError(path, 503, "later", {}, io.BytesIO())  # type: ignore[arg-type]
-
-        monkeypatch.setattr(host, "FOLDER", str(tmp_path))
-        monkeypatch.setattr(host, "metadata", refused)
-        host.describe()
-        assert "later" in capsys.readouterr().out
-        assert read_machine(tmp_path / "machine") == UNKNOWN
-
-    @pytest.mark.parametrize("text", ["", "[]", "nonsense", "null", '{"id": null, "market": "scheduled"}'])
-    def test_what_an_old_host_or_a_damaged_file_says_is_unknown(self, tmp_path, text):
-        (tmp_path / "machine").write_text(text)
-        assert read_machine(tmp_path / "machine") == UNKNOWN

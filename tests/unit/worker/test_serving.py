@@ -404,23 +404,6 @@ class TestHeartbeat:
         assert is_alive({**marker, "at": at}, now) is alive
 
 
-class TestJobStop:
-    def test_one_job_ends(self):
-        worker = Stop()
-        one, other = JobStop(worker), JobStop(worker)
-        assert not one.wait(0.01)
-        one.set(StopReason.CANCELLED)
-        assert (one.raised, one.cancelled, other.raised, worker.raised) == (True, True, False, False)
-        assert one.wait(60)
-
-    def test_the_worker_ends_all(self):
-        worker = Stop()
-        one = JobStop(worker)
-        worker.set(StopReason.NOTICE)
-        assert (one.raised, one.cancelled) == (True, False)
-        assert one.wait(60)
-
-
 def test_a_name_that_no_listing_takes_keeps_no_worker_from_the_others(store, serve, monkeypatch):
     """A chunk without its spec: the worker asks whether the store is there, and a program has put `jobs//x` there."""
     gone, other = Submitted(store), Submitted(store)
