@@ -134,7 +134,7 @@ def test_how_often(minutes, schedule):
 
 
 @pytest.mark.parametrize("minutes", [0, 11])
-def test_zero_that_means_never(minutes):
+def test_the_period_is_one_to_ten_minutes(minutes):
     with pytest.raises(ValueError, match=f"period_minutes is {minutes}; allowed: 1 to 10"):
         made(period_minutes=minutes)
 

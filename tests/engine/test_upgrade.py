@@ -45,7 +45,7 @@ def test_an_earlier_stack_on_aws_loses_nothing(state, cloud, tmp_path):
 
 
 @pytest.mark.parametrize("state", ON_GCP, ids=label)
-def test_nor_one_on_gcp(state, google, tmp_path):
+def test_an_earlier_stack_on_gcp_loses_nothing(state, google, tmp_path):
     loses_nothing(state, Project(tmp_path, google.env, stack_of(state)))
 
 

@@ -95,7 +95,7 @@ def test_a_store_that_answers_again_is_no_trouble(world: World) -> None:
         pytest.param([], None, "L9", id="nothing-known"),
     ],
 )
-def test_what_is_lost_needs_somebody(state: str, tries: list[Try], last: float | None, code: str) -> None:
+def test_lost_chunks_need_action(state: str, tries: list[Try], last: float | None, code: str) -> None:
     ours = job(state=state, lost=1, lost_reason="its last attempt failed", waiting=0, active=3, last=last)
     assert headline(Facts(NOW, ours, aws(tries=tries))) == ("act", code)
 
@@ -186,7 +186,7 @@ def test_every_documented_status_of_an_autoscaler_is_named(line: str) -> None:
     assert headline(fleet(note, ours=working)) == (("act", "G3") if code == "G3" else ("well", "L10"))
 
 
-def test_machines_that_break_need_somebody_only_where_no_other_works() -> None:
+def test_broken_machines_need_action_only_where_no_other_works() -> None:
     broken = {"errors": ["no driver"], "broken": 2}
     assert headline(fleet(**broken)) == ("act", "G9")
     assert headline(fleet(ours={"began": NOW - 60}, **broken)) == ("act", "G9")

@@ -81,13 +81,13 @@ def test_what_is_wrong_is_one_clear_error_and_the_file_stays(name, stacks):
     refused(path, *arguments, says=says)
 
 
-def test_15_a_file_that_is_not_text(stacks):
+def test_a_file_that_is_not_text(stacks):
     path = stacks / "Pulumi.vision-dev.yaml"
     path.write_bytes(b"\xff\xfe")
     refused(path, "cpu", OFF, says="UTF-8")
 
 
-def test_16_a_cloud_that_cannot_be_asked_at_all(stacks, monkeypatch):
+def test_a_cloud_that_cannot_be_asked_at_all(stacks, monkeypatch):
     class Refuses:
         def ask(self, _):
             raise CallerError("boto3 is missing.", "Install tidemill[aws].")
@@ -98,7 +98,7 @@ def test_16_a_cloud_that_cannot_be_asked_at_all(stacks, monkeypatch):
     refused(path, "cpu", "--live", says="boto3 is missing. Install tidemill[aws]. Or use the tables alone: --offline.")
 
 
-def test_17_a_stack_of_gcp_without_its_region(stacks):
+def test_a_stack_of_gcp_without_its_region(stacks):
     path = stacks / "Pulumi.vision-gcp-dev.yaml"
     path.write_text(replaced("  gcp:region: us-central1\n", "  aws:region: us-west-2\n", GCP))
     refused(path, "cpu", OFF, says="does not set gcp:region")

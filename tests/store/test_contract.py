@@ -94,7 +94,7 @@ def test_one_of_many_writers_creates(store: Store) -> None:
             assert {answer.content for answer in answers} == {store.get(name)}
 
 
-def test_what_is_absent(store: Store) -> None:
+def test_absent_objects_are_none_or_missing(store: Store) -> None:
     store.put("a/b", b"1")
     assert store.find("a/c") is None
     assert store.size("a") is None

@@ -217,7 +217,7 @@ def test_a_receiver_gets_a_few_tries(answers, problem, asked, monkeypatch):
         assert hook.said == [(f"/{SECRET}", MESSAGE.id, f'{{"text": "{text}"}}')] * asked
 
 
-def test_no_one_there():
+def test_a_receiver_out_of_reach_is_an_error():
     store = Store.open("memory://")
     keep_address(store, MESSAGE.job, f"http://127.0.0.1:9/{SECRET}")
     with pytest.raises(UntoldError, match=r"no connection \(ConnectionRefusedError\)"):
@@ -383,7 +383,7 @@ def test_who_looks_next_tells_what_a_dead_worker_did_not():
         assert texts(hook)[1:] == [f"{job.id} succeeded: 4 items"]
 
 
-def test_who_cancels_tells(monkeypatch):
+def test_a_cancel_sends_the_message(monkeypatch):
     with told() as (_, _, submit, hook):
         job = submit()
         job.cancel("<!channel> \x1b[31m")

@@ -87,7 +87,7 @@ def test_all_of_a_container_s_gpus_are_its_item_s(team, asked):
     assert outcome.gpu_percent == 40.0
 
 
-def test_an_item_without_a_gpu_asks_nobody(team, asked):
+def test_an_item_without_a_gpu_starts_no_nvidia_smi(team, asked):
     job = team.job(["a"], ["sleep", "0.2"])
     run(job)
     (outcome,) = job.outcomes()

@@ -149,7 +149,7 @@ class TestFailures:
 
 
 class TestLimits:
-    def test_time(self, team):
+    def test_an_item_past_its_time_limit_is_killed(self, team):
         pids = team.root / "pids"
         script = f"trap '' TERM; sleep 60 & echo $! > {pids}; wait; sleep 60"
         job = team.job(["x"], sh(script), timeout_seconds=3)
@@ -161,7 +161,7 @@ class TestLimits:
         assert "3 s" in (outcome.error or "")
         assert not alive(int(pids.read_text()))
 
-    def test_memory(self, team):
+    def test_an_item_past_its_memory_limit_is_killed(self, team):
         program = "import time; x = bytearray(300 << 20); time.sleep(300)"
         job = team.job(["x"], ["python3", "-c", program], resources={"memory_mib": 192})
         job.run()

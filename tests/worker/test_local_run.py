@@ -276,7 +276,7 @@ class TestStuck:
 class TestGoingOn:
     """One command, which all others name, runs what they wrote or what a killed run left."""
 
-    def test_a_run_that_nobody_works_on_is_told_and_wait_repairs_nothing(self, here):
+    def test_a_killed_run_is_shown_as_lost_and_wait_repairs_nothing(self, here):
         run = here.start("a", "--", "sleep", "300")
         until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
         job, where = here.ledger.job, f"file://{here.store}/pipeline.json"

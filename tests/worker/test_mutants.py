@@ -68,7 +68,7 @@ def reclaimed(team, module: str, times: int) -> tuple[int, str]:
     return job.ledger.counts().reclaims, outcome.reason or outcome.status
 
 
-def test_reclaims_are_counted_and_harm_nobody(team):
+def test_reclaims_are_counted_and_fail_no_item(team):
     assert reclaimed(team, SOUND, 4) == (4, "succeeded")
 
 

@@ -110,7 +110,7 @@ def test_a_pull_that_waits_is_ended(server: Server, monkeypatch: pytest.MonkeyPa
     assert not server.asked.acquire(blocking=False)
 
 
-def test_a_server_that_nobody_vouches_for_is_told_nothing(server: Server):
+def test_a_server_with_an_unknown_certificate_gets_no_request(server: Server):
     with pytest.raises(PubSubError, match="certificate"):
         Subscription(NAME, None, server.endpoint).pull()
     assert not server.asked.acquire(blocking=False)

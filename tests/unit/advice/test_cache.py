@@ -46,7 +46,7 @@ def test_a_clock_that_jumps_makes_answers_old_never_new(tmp_path: Path, jump: fl
 @pytest.mark.parametrize(
     "torn", [b"", b"{", b"[]", b"null", b'{"format": 1}', b'{"format": 2, "at": 0, "data": 1}', b"\xff"]
 )
-def test_a_torn_file_is_as_good_as_none(tmp_path: Path, torn: bytes):
+def test_a_torn_file_counts_as_missing(tmp_path: Path, torn: bytes):
     cache = Cache(tmp_path)
     cache.keep(["a"], 1)
     next(tmp_path.iterdir()).write_bytes(torn)

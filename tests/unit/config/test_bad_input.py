@@ -124,11 +124,11 @@ def test_one_line_with_key_value_allowed_and_what_to_do(case: dict[str, Any]):
     ],
     ids=["value", "missing", "unknown"],
 )
-def test_how_the_fields_read(config: dict[str, Any], line: str):
+def test_an_error_is_one_line_of_its_fields(config: dict[str, Any], line: str):
     assert str(refusal(config)).startswith(line)
 
 
-def test_there_are_enough_cases():
+def test_bad_configs_are_many_and_each_once():
     assert len(CASES) >= 40 + 25
     assert len([case for case in CASES if case.get("cloud") == "gcp"]) >= 25
     assert len({case["wrong"] for case in CASES}) == len(CASES)

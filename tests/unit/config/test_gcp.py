@@ -26,7 +26,7 @@ def config(**queue: Any):
     return parse({"team": "t", "environment": "e", "cloud": "gcp", "queues": queues})
 
 
-def test_five_keys_are_enough():
+def test_a_stack_on_gcp_needs_five_keys():
     cpu = config().queues["cpu"]
     assert cpu.machines.families == ["n2", "n2d", "c3d"]
     assert cpu.machines.size == 16

@@ -26,7 +26,7 @@ IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 ROOT = schema.FILE.parent.parent
 
 
-def test_four_keys_are_enough():
+def test_a_stack_on_aws_needs_four_keys():
     config = parse({"team": "t", "environment": "e", "queues": {"cpu": {"images": {"default": IMAGE}}}})
     cpu = config.queues["cpu"]
     assert [(rung.market, rung.max_cpus) for rung in cpu.capacity] == [("spot", 256)]

@@ -202,7 +202,7 @@ def test_a_run_that_fails_delivers_nothing_again_in_the_next(world, google):
 
 
 @pytest.mark.parametrize("note", ["", "[]", '{"at": 1}', '{"at": 9e99, "rounds": [], "left": 9}', '{"rounds": [1]}'])
-def test_a_damaged_note_is_none(world, google, note):
+def test_a_damaged_note_counts_as_missing(world, google, note):
     submit(world, "job").cancel()
     world.pipeline.store.put(f"{layout.FLEET_UNSERVED}/cpu", note.encode())
     assert drop(google) == 2

@@ -75,7 +75,7 @@ def submitted(world: GcpWorld):
 
 
 @pytest.mark.parametrize(("mutant", "lost"), [(None, [1, 3]), (jobs.dead_letters_unseen, [])])
-def test_dead_letters_are_lost_deliveries_and_nobody_else_says_so(tmp_path, monkeypatch, mutant, lost):
+def test_dead_letters_show_lost_deliveries(tmp_path, monkeypatch, mutant, lost):
     world = GcpWorld(tmp_path, monkeypatch)
     job = submitted(world)
     world.work(job.id, lose=[1, 3])

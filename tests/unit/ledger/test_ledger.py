@@ -86,7 +86,7 @@ class TestImmutable:
         with pytest.raises(UnreadableError, match="newer Tidemill"):
             ledger.spec()
 
-    def test_no_such_job(self):
+    def test_a_job_without_a_spec_is_missing(self):
         with pytest.raises(StoreMissingError):
             Ledger(Store.open("memory://"), "t-00000000").spec()
 
@@ -114,7 +114,7 @@ class TestPast:
         elif ends:
             marker.ended(ends)
 
-    def test_nothing_happened(self, ledger):
+    def test_a_chunk_without_attempts_has_no_history(self, ledger):
         past = ledger.chunk(0, 1).history()
         assert (past.attempts, past.careful, past.poison) == (0, False, set())
 
@@ -216,7 +216,7 @@ class TestDamaged:
         ],
         ids=lambda value: value if isinstance(value, str) else "",
     )
-    def test_it_is_named(self, ledger, name, read, content):
+    def test_a_damaged_object_is_named_in_its_error(self, ledger, name, read, content):
         ledger.store.put(f"jobs/{ledger.job}/{name}", content)
         with pytest.raises(DamagedError, match=f"jobs/{ledger.job}/{name.rsplit('/', 1)[0]}"):
             read(ledger)
@@ -270,14 +270,14 @@ class TestProgress:
 
 
 class TestCounts:
-    def test_of_a_job_under_way(self, ledger):
+    def test_counts_of_a_job_under_way(self, ledger):
         ledger.chunk(0, 0).commit("a", outcomes_of(0))
         ledger.chunk(0, 3).commit("a", outcomes_of(3, failed=[9]))
         counts = ledger.counts()
         assert (counts.items, counts.succeeded, counts.failed, counts.remaining) == (10, 3, 1, 6)
         assert (counts.chunks_done, counts.chunks_total, counts.finished) == (2, 4, False)
 
-    def test_reads_no_record(self, ledger, monkeypatch):
+    def test_counts_read_no_record(self, ledger, monkeypatch):
         for chunk in range(4):
             ledger.chunk(0, chunk).commit("a", outcomes_of(chunk, failed=[0, 4]))
         ledger.rounds()

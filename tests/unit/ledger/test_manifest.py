@@ -131,6 +131,6 @@ def test_a_chunk_that_is_not_there():
 
 
 @pytest.mark.parametrize("data", [b"", b"TMI1", b"XXXX" + bytes(12), b"TMI1\x02\0\0\0" + bytes(8)])
-def test_an_index_that_is_none(data):
+def test_bytes_that_are_no_index_are_refused(data):
     with pytest.raises(StoreError, match="index is"):
         ManifestIndex(data)

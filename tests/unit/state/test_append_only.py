@@ -92,7 +92,7 @@ VOID: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("within_a_tick", [True, False])
 @pytest.mark.parametrize("what", VOID)
-def test_nothing_else_may_be_newer(watched, folder, monkeypatch, what, within_a_tick):
+def test_a_mark_is_void_after_any_other_write(watched, folder, monkeypatch, what, within_a_tick):
     """The log grows as before, too."""
     if within_a_tick and watched.mark._events is None:
         # Then the mark stands for nothing that may have been written after it.

@@ -475,7 +475,7 @@ class TestMark:
         assert self.stands(mark, folder, rested=mark._events is None)
 
     @pytest.mark.parametrize("what", AFTER)
-    def test_nothing_may_be_newer(self, mark, folder, what):
+    def test_a_mark_does_not_stand_for_later_writes(self, mark, folder, what):
         (folder / ".commit").touch()
         a_tick(folder)
         AFTER[what](folder)
@@ -485,7 +485,7 @@ class TestMark:
         assert self.stands(mark, folder, rested=True)
 
     @pytest.mark.parametrize("what", AFTER)
-    def test_nor_within_the_same_tick(self, mark, folder, what):
+    def test_a_mark_does_not_stand_for_a_write_within_its_tick(self, mark, folder, what):
         """As a program does that writes checkpoints back to back."""
         (folder / ".commit").touch()
         AFTER[what](folder)
@@ -856,7 +856,7 @@ class TestScan:
         with pytest.raises(StateError, match="more than 2 files; pack them"):
             scan(folder)
 
-    def test_open_files_are_those_that_somebody_writes(self, folder):
+    def test_open_files_are_those_open_for_writing(self, folder):
         for name in ("read", "write", "mapped", "closed"):
             (folder / name).write_bytes(b"1")
         with (folder / "read").open("rb"), (folder / "write").open("ab"):

@@ -93,7 +93,7 @@ def test_a_download_can_be_stopped(store, tmp_path):
 
 
 @pytest.mark.parametrize("uri", ["bucket", "s3://", "ftp://x/y", "", "file://host/x"])
-def test_other_uris_are_refused(uri):
+def test_uris_of_no_store_are_refused(uri):
     with pytest.raises(CallerError, match="s3://bucket"):
         Store.open(uri)
 

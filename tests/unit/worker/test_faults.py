@@ -395,7 +395,7 @@ class TestBlame:
 
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)
     @given(machines())
-    def test_nobody_is_poison_for_the_company_it_was_in(
+    def test_only_items_that_kill_their_worker_become_poison(
         self, machine: tuple[str, list[int], int, set[tuple[int, int]], float]
     ):
         deaths_until_done(*machine)

@@ -61,7 +61,7 @@ def test_the_time_counts_from_the_end_of_the_work(clock: Clock):
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_zero_that_means_never(clock: Clock, seconds: float):
+def test_an_idle_time_must_be_more_than_zero(clock: Clock, seconds: float):
     with pytest.raises(ValueError, match="more than 0"):
         IdlePolicy(seconds, clock)
 

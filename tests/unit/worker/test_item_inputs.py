@@ -40,7 +40,7 @@ class TestFolders:
 
 
 class TestItemInputs:
-    def test_they_use_few_folders(self, tmp_path):
+    def test_inputs_use_their_folders_again(self, tmp_path):
         with inputs_of(tmp_path, Staging) as (inputs, _):
             for n in range(9):
                 task = task_of(tmp_path, n)

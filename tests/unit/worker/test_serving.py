@@ -398,7 +398,7 @@ class TestHeartbeat:
             ({"age": 0, "ended": None}, False),
         ],
     )
-    def test_which_attempts_live(self, marker: dict[str, Any], alive: bool):
+    def test_an_attempt_lives_while_it_beats(self, marker: dict[str, Any], alive: bool):
         now = datetime(2026, 11, 21, tzinfo=UTC)
         at = (now - timedelta(seconds=marker.pop("age"))).isoformat()
         assert is_alive({**marker, "at": at}, now) is alive

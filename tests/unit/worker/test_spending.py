@@ -172,7 +172,7 @@ def done_with(limit: CostLimit | None, folder: Path) -> tuple[WorkerExit, Ledger
         return worker.run(), ledger
 
 
-def test_a_worker_ends_its_job_at_the_limit_while_nobody_watches(timed, tmp_path: Path):
+def test_a_worker_ends_its_job_at_the_limit(timed, tmp_path: Path):
     code, ledger = done_with(CostLimit(max_usd=95, usd_per_item_hour=HOURLY), tmp_path)
     # Chunks leased when the limit is reached are finished or returned; no more are begun.
     assert code is WorkerExit.STOPPED

@@ -323,7 +323,7 @@ class TestSubscription:
     @pytest.mark.parametrize(
         ("code", "kind"), [(403, PubSubRefusedError), (404, PubSubRefusedError), (503, PubSubError), (429, PubSubError)]
     )
-    def test_errors(self, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]):
+    def test_an_error_code_raises_its_kind(self, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]):
         self.answering(monkeypatch, code)
         with pytest.raises(PubSubError, match=f"acknowledge on {NAME}: {code} said why") as caught:
             Subscription.of(NAME, None, {}).acknowledge(["A"])
