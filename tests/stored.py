@@ -66,7 +66,7 @@ def _written(ledger: Ledger, name: str, data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass
 class StoredJob:
     """A job as a submit leaves it."""
 

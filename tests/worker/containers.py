@@ -51,7 +51,7 @@ class Team:
             worker.wait(timeout=60)
 
 
-@dataclass(frozen=True)
+@dataclass
 class TeamJob(StoredJob):
     """A submitted job of a team."""
 

@@ -33,7 +33,7 @@ def found(team: Team, folder: Path) -> TeamJob:
     """The job as its submitter knows it."""
     hashes = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHES]
     ledger = Ledger(team.store, JOB)
-    return TeamJob(ledger.spec(), ledger, *hashes, team)
+    return TeamJob(ledger.spec(), ledger, hashes[0], hashes[1], team)
 
 
 def rewrite(path: Path, **changes: object) -> None:

@@ -31,9 +31,10 @@ def serve(store: Store, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     scratches = []
 
     def make(source: Any, runs: Any = None, **options: Any) -> Worker:
+        runners: Any = runs or Runs()
         scratches.append(Scratch(tmp_path, f"w{len(scratches)}", None))
         given = {"stop": Stop(), "capacity": Capacity(1.0, 4096), **options}
-        return Worker(store, source, runs or Runs(), scratch=scratches[-1], base_env={}, **given)
+        return Worker(store, source, runners, scratch=scratches[-1], base_env={}, **given)
 
     yield make
     for scratch in scratches:
