@@ -1,14 +1,14 @@
 """The size of files, folders, classes and calls, and one meaning per class name.
 
-The exceptions are named, each with its size: it may only fall, and what keeps the limit leaves the list. What this
-cannot see: whether a name is a good one.
+The exceptions are named, each with its size: what shrinks gets the smaller size here, and what keeps the limit leaves
+the list. What this cannot see: whether a name is a good one.
 """
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -20,12 +20,12 @@ LONG_FILES = {
 }
 FOLDER_FILES = 25
 FULL_FOLDERS = {
-    "benchmarks": 33,
+    "benchmarks": 29,
     "components/aws": 30,
     "components/gcp": 26,
     "policy/rules": 71,  # a rule per file: the listing is the documentation
-    "tests/components": 45,
-    "tests/localcloud": 40,
+    "tests/components": 44,
+    "tests/localcloud": 38,
     "tests/ops": 32,
     "tests/worker": 26,
     "tidemill": 30,
@@ -50,10 +50,11 @@ def classes(path: Path) -> list[ast.ClassDef]:
     return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
 
 
-def over(sizes: dict[str, int], limit: int, known: dict[str, int]) -> dict[str, int]:
-    """What is over the limit and more than it is known to be, and what is known and no longer over the limit."""
-    grown = {name: size for name, size in sizes.items() if size > max(limit, known.get(name, 0))}
-    return grown | {name: sizes.get(name, 0) for name in known if sizes.get(name, 0) <= limit}
+def over(sizes: Mapping[str, int], limit: int, exceptions: Mapping[str, int]) -> dict[str, int]:
+    """What is over the limit without being an exception of this size, and exceptions that keep the limit."""
+    too_large = {name: size for name, size in sizes.items() if size > limit}
+    wrong = {name for name, _ in too_large.items() ^ exceptions.items()}
+    return {name: sizes.get(name, 0) for name in wrong}
 
 
 def public_methods(package: str) -> dict[str, int]:
@@ -108,7 +109,8 @@ def test_calls_can_be_remembered() -> None:
 
 def test_exceptions_only_shrink() -> None:
     assert over({"a": 3, "b": 9, "c": 4}, 5, {"b": 9}) == {}
-    assert over({"a": 6, "b": 10, "c": 4}, 5, {"b": 9, "c": 7, "gone": 8}) == {"a": 6, "b": 10, "c": 4, "gone": 0}
+    wrong = over({"a": 6, "b": 10, "c": 4, "d": 7}, 5, {"b": 9, "c": 7, "d": 8, "gone": 8})
+    assert wrong == {"a": 6, "b": 10, "c": 4, "d": 7, "gone": 0}
 
 
 def test_a_class_name_has_one_meaning() -> None:
@@ -134,7 +136,7 @@ def test_docstrings_say_what_a_thing_is_or_does() -> None:
 
 CLOUD_NAMES = frozenset({"aws", "gcp", "s3", "gs"})
 LINES_THAT_NAME_CLOUDS = {"components": 7, "localcloud": 8, "ops": 4, "policy": 1, "tidemill": 26, "worker_image": 2}
-"""Lines outside the rooms of clouds and services, by package. They may only become fewer."""
+"""Lines outside the rooms of clouds and services, by package."""
 
 
 def named_lines(path: Path) -> set[int]:
@@ -160,4 +162,4 @@ def test_clouds_are_named_in_their_rooms() -> None:
         package: sum(len(named_lines(path)) for path in sources(package) if not in_a_room(path))
         for package in [*PRODUCT, "localcloud"]
     }
-    assert {name: count for name, count in counts.items() if count > LINES_THAT_NAME_CLOUDS.get(name, 0)} == {}
+    assert over(counts, 0, LINES_THAT_NAME_CLOUDS) == {}
