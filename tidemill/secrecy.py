@@ -19,18 +19,14 @@ VALUE = re.compile(rf"-----BEGIN [A-Z ]*PRIVATE KEY|{_TOKEN}")
 FOLDERS = frozenset({".aws", ".azure", ".config/gcloud", ".config/gh", ".gnupg", ".kube", ".pulumi", ".ssh"})
 """Where programs keep a person's logins."""
 INSTEAD = "Ask the stack's owner to declare what machines need under tidemill:queues.<queue>.secrets."
-_FILES = re.compile(
-    r"""(\.env(\.(?!([\w.-]+\.)?(example|sample|template|dist|defaults?)$)[\w.-]+)?
+_OF_NAMES = re.VERBOSE | re.IGNORECASE
+# `re` compiles the next two when a file is looked at: every start of a command would wait for it.
+_FILES = r"""(\.env(\.(?!([\w.-]+\.)?(example|sample|template|dist|defaults?)$)[\w.-]+)?
     |[._]netrc|\.pgpass|\.my\.cnf|\.pypirc|\.git-credentials|\.dockercfg|\.s3cfg|\.boto|\.vault-token|\.databrickscfg
     |id_(rsa|dsa|ecdsa|ed25519)(_sk)?|.*\.(p12|pfx|ppk|kdbx|jks|keystore)|(.*[.-])?kubeconfig(\.ya?ml)?
-    |.*\.tfstate(\.backup)?|credentials\.tfrc\.json|application_default_credentials\.json)""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_TELLING = re.compile(
-    r"""(.*\.(pem|p8|key)|.*(account|credential|secret|firebase-adminsdk).*|.*keys?(\.(csv|json|txt))?|.*_(rsa|ed25519)
-    |.*-[0-9a-f]{12}\.json|\.npmrc|\.yarnrc\.yml|rclone\.conf|hosts\.yml|config(\.json)?)""",
-    re.VERBOSE | re.IGNORECASE,
-)
+    |.*\.tfstate(\.backup)?|credentials\.tfrc\.json|application_default_credentials\.json)"""
+_TELLING = r"""(.*\.(pem|p8|key)|.*(account|credential|secret|firebase-adminsdk).*|.*keys?(\.(csv|json|txt))?
+    |.*_(rsa|ed25519)|.*-[0-9a-f]{12}\.json|\.npmrc|\.yarnrc\.yml|rclone\.conf|hosts\.yml|config(\.json)?)"""
 """Names of files of a folder of data that are read. Google names the key of an account `PROJECT-<12 hex digits>.json`.
 """
 _INSIDE = re.compile(
@@ -60,10 +56,10 @@ def is_secret(path: str, size: int, *, code: bool) -> bool:
     """True if a file looks like a login or a private key. Every small file of code is read, but only data files with a
     telling name."""
     name = os.path.basename(path)
-    if _FILES.fullmatch(name):
+    if re.fullmatch(_FILES, name, _OF_NAMES):
         return True
     settings = _SETTINGS.fullmatch(name)
-    if size > _MOST_BYTES or not (code or settings or _TELLING.fullmatch(name)):
+    if size > _MOST_BYTES or not (code or settings or re.fullmatch(_TELLING, name, _OF_NAMES)):
         return False
     try:
         with open(path, "rb") as file:

@@ -124,7 +124,7 @@ def wait_for_others(job: Job) -> None:
         CallerError: They do not run, or the job can never begin.
     """
     shown = ""
-    while (status := job.status(consumption=False)).waits_for or (job.spec.after and status.state == "cancelled"):
+    while job.spec.after and ((status := job.status(consumption=False)).waits_for or status.state == "cancelled"):
         if status.ended:
             raise CallerError(f"{job.id} {'cannot begin: ' if job.cancelled else ''}{status.note}.")
         if status.note and status.note != shown:

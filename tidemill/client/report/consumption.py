@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tidemill.client.report.records import evenly
+from tidemill.client.report.sampling import evenly
 from tidemill.descriptor import Resources
 from tidemill.figures import counted, duration
 from tidemill.ledger import Ledger, Listing, Outcome

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from tidemill import layout
 from tidemill.client.report.model import ReclaimLoss
-from tidemill.client.report.records import evenly
+from tidemill.client.report.sampling import evenly
 from tidemill.errors import decoding
 from tidemill.ledger import Listing
 from tidemill.store import Entry, Store, read_heads

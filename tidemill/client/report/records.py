@@ -6,13 +6,14 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic_core import from_json
 
 from tidemill import layout
 from tidemill.client.report.failures import FailureGroup, add_failure
 from tidemill.client.report.model import FailedGroup, FailureSummary
+from tidemill.client.report.sampling import evenly
 from tidemill.client.report.totals import Totals, place_words
 from tidemill.errors import decoding
 from tidemill.failures import GroupKey
@@ -29,15 +30,6 @@ WHOLE_ITEMS = 20_000
 """Items of whole records that are in memory at once."""
 GROUPS_SHOWN = 50
 _PARALLEL = 16
-
-
-T = TypeVar("T")
-
-
-def evenly(values: Sequence[T], most: int) -> tuple[list[T], float]:
-    """At most so many of some values, each from the middle of as many as it stands for; and how many those are."""
-    step = max(1.0, len(values) / most)
-    return [values[int((n + 0.5) * step)] for n in range(min(len(values), most))], step
 
 
 def read_digests(
