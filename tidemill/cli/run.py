@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -69,14 +69,15 @@ def command(
     contents as in a cloud, so every other command works on it (--pipeline file:///…/pipeline.json). Without --name the
     job is named after its program.
     """
-    if job:
-        check_alone(ctx)
-        send = lambda pipeline: pipeline.job(job)  # noqa: E731
-    else:
-        asked = rehearsed(asked_of(ctx, given, interpreter), reclaim_every)
-        send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
-    bench = LocalSettings(store, workers, interpreter, reclaim_every, with_parent)
-    return work(send, bench, continues=bool(job), as_json=as_json)
+    bench = LocalSettings(store, workers, interpreter, reclaim_every)
+    with keeping(with_parent=with_parent) as keeper:
+        if job:
+            check_alone(ctx)
+            send = lambda pipeline: pipeline.job(job)  # noqa: E731
+        else:
+            asked = rehearsed(asked_of(ctx, given, interpreter), reclaim_every)
+            send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
+        return work(send, bench, keeper, continues=bool(job), as_json=as_json)
 
 
 class LocalSettings(NamedTuple):
@@ -86,33 +87,35 @@ class LocalSettings(NamedTuple):
     workers: int | None
     interpreter: str | None
     reclaim_seconds: float | None
-    with_parent: bool = False
 
 
-def work(send: Callable[[Pipeline], Job], bench: LocalSettings, *, continues: bool, as_json: bool) -> int:
-    """Send a job to this machine, or find one that `continues`, and work on it; returns the exit code."""
-    from tidemill.machine import Capacity
+def keeping(*, with_parent: bool = False) -> closing[KeeperHandle]:
+    """A keeper, until the block ends. It prepares for its workers while the caller finds out what they are to do."""
     from tidemill.worker.local import KeeperHandle
 
-    # Everything that workers need is imported here, once; the keeper is forked before a store is opened.
-    keeper = KeeperHandle(os.getppid() if bench.with_parent else None)
-    try:
-        capacity = Capacity.read()
-        if continues:
-            check_store(bench.store)
-        pipeline = local_pipeline(bench.store, bench.workers)
-        job = send(pipeline)
-        if continues and job.cancelled:
-            raise CallerError(f"{job.id} is cancelled.", f"`tidemill resume {job.id}` enqueues what is left of it.")
-        for words in job.stale() if continues else ():
-            click.echo(words, err=True)
-        wait_for_others(job)
-        wanted = bench.workers or capacity.slots(job.spec.resources)
-        origin = origin_of(pipeline, job, continues=continues, interpreter=bench.interpreter, workers=wanted)
-        seconds = bench.reclaim_seconds
-        status, interrupted = run(pipeline, job, keeper, workers=wanted, reclaim_seconds=seconds, origin=origin)
-    finally:
-        keeper.close()
+    return closing(KeeperHandle(os.getppid() if with_parent else None))
+
+
+def work(
+    send: Callable[[Pipeline], Job], bench: LocalSettings, keeper: KeeperHandle, *, continues: bool, as_json: bool
+) -> int:
+    """Send a job to this machine, or find one that `continues`, and work on it; returns the exit code."""
+    from tidemill.machine import Capacity
+
+    capacity = Capacity.read()
+    if continues:
+        check_store(bench.store)
+    pipeline = local_pipeline(bench.store, bench.workers)
+    job = send(pipeline)
+    if continues and job.cancelled:
+        raise CallerError(f"{job.id} is cancelled.", f"`tidemill resume {job.id}` enqueues what is left of it.")
+    for words in job.stale() if continues else ():
+        click.echo(words, err=True)
+    wait_for_others(job)
+    wanted = bench.workers or capacity.slots(job.spec.resources)
+    origin = origin_of(pipeline, job, continues=continues, interpreter=bench.interpreter, workers=wanted)
+    seconds = bench.reclaim_seconds
+    status, interrupted = run(pipeline, job, keeper, workers=wanted, reclaim_seconds=seconds, origin=origin)
     shown = show(pipeline, job, keeper, status, as_json)
     return INTERRUPTED if interrupted and status.remaining else shown
 
@@ -198,9 +201,8 @@ def run(
     from tidemill.client.watch.live import following
     from tidemill.clouds.local.desk import Desk
     from tidemill.ledger import Ledger
-    from tidemill.worker.keeper import deaths_of
+    from tidemill.worker.leases.local import Run, deaths_of
     from tidemill.worker.local import forgive, open_chunks
-    from tidemill.worker.local_worker import Run
 
     desk = Desk(pipeline.store.uri, job.id)
     began = time.time()

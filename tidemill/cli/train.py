@@ -95,9 +95,10 @@ def check_place(ctx: click.Context, here: bool) -> None:
 
 
 def train_here(asked: dict[str, Any], given: dict[str, Any], as_json: bool) -> int:
-    from tidemill.cli.run import LocalSettings, typed_here, work
+    from tidemill.cli.run import LocalSettings, keeping, typed_here, work
 
-    asked = rehearsed(asked, given["reclaim_every"])
-    kept = typed_here({key: value for key, value in asked.items() if key not in ELSEWHERE})
-    bench = LocalSettings(given["store"], given["workers"], None, given["reclaim_every"])
-    return work(lambda pipeline: pipeline.train(**kept), bench, continues=False, as_json=as_json)
+    with keeping() as keeper:
+        asked = rehearsed(asked, given["reclaim_every"])
+        kept = typed_here({key: value for key, value in asked.items() if key not in ELSEWHERE})
+        bench = LocalSettings(given["store"], given["workers"], None, given["reclaim_every"])
+        return work(lambda pipeline: pipeline.train(**kept), bench, keeper, continues=False, as_json=as_json)

@@ -11,16 +11,14 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tidemill.descriptor import WorkerExit
-from tidemill.worker.leases.local import receive, send
-from tidemill.worker.local_worker import Run, forked, worker_main
+from tidemill.worker.leases.local import Run, deaths_of, receive, send
+from tidemill.worker.local_worker import worker_main
 from tidemill.worker.stop import SIGNAL_SECONDS
-from tidemill.worker.usage import adopt_orphans, die_with_parent, own_children
+from tidemill.worker.usage import die_with_parent, end_child, end_children, forked, own_children
 
 DELIVERIES = 10
 """How often in a row a chunk may be handed to a worker that ends without an outcome of it, as on AWS Batch. Requested
@@ -54,9 +52,6 @@ class WorkerProcess:
 
 
 def keeper_main(client: socket.socket) -> int:
-    # A terminal's Ctrl-C goes to the client, which tells us what to do.
-    os.setsid()
-    adopt_orphans()
     try:
         first, descriptors, *_ = socket.recv_fds(client, 1, 1)
         for descriptor in descriptors:
@@ -73,7 +68,7 @@ def keeper_main(client: socket.socket) -> int:
         keeping.work()
         keeping.tell({"reclaimed": keeping.reclaimed, "died": keeping.died, "error": keeping.error})
     finally:
-        end_all(own_children)
+        end_children()
     return 0
 
 
@@ -220,7 +215,7 @@ class Keeper:
             if pid in self._processes:
                 self._ended(self._processes[pid], status)
         for pid in own_children() - self._processes.keys():
-            _kill(pid)
+            end_child(pid)
 
     def _ended(self, process: WorkerProcess, status: int) -> None:
         del self._processes[process.pid]
@@ -278,7 +273,7 @@ class Keeper:
                 self.tell({"note": f"{what}: it is ended, and another continues its chunks"})
                 del self._processes[process.pid]
                 process.socket.close()
-                _kill(process.pid)
+                end_child(process.pid)
                 for chunk in process.leased:
                     self._back(chunk, counts=False)
                 self._give_all()
@@ -298,27 +293,3 @@ class Keeper:
             process.reclaimed = True
             self.reclaimed += 1
             os.kill(process.pid, signal.SIGTERM)
-
-
-def end_all(find: Callable[[], set[int]]) -> None:
-    """End processes until there are none: a killed process leaves its children to us."""
-    deadline = time.monotonic() + DRAIN_SECONDS
-    while (left := find()) and time.monotonic() < deadline:
-        for pid in left:
-            _kill(pid)
-        time.sleep(0.005)
-
-
-def _kill(pid: int) -> None:
-    """End a process that was left to us, and its group when it leads one."""
-    with contextlib.suppress(OSError):
-        if os.getpgid(pid) == pid:
-            os.killpg(pid, signal.SIGKILL)
-        os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        os.waitpid(pid, os.WNOHANG)
-
-
-def deaths_of(logs: str | Path) -> Path:
-    """Where the keepers of a job note their workers that died: a line each, ``<run>-<worker>``."""
-    return Path(logs).parent / "deaths"

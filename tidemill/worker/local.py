@@ -4,9 +4,10 @@
 forks the workers, hands chunks out, replaces workers that die, and is the reaper of everything that they leave behind:
 when the client dies, however it dies, the keeper ends it all. A *worker* is the same loop as in a container.
 
-The keeper is forked before anything has opened a store (a store brings threads, which do not survive a fork), so that
-it and its workers share the client's memory. `kill -9` of everything leaves no lock and no state; a program that even
-survived that is ended by the next worker, which finds it by the scratch folder of its dead worker.
+The keeper is forked before anything has opened a store (a store brings threads, which do not survive a fork). It
+imports what workers run while the client writes the job, and its workers share that memory. `kill -9` of everything
+leaves no lock and no state; a program that even survived that is ended by the next worker, which finds it by the
+scratch folder of its dead worker.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ from dataclasses import asdict
 from tidemill import layout
 from tidemill.errors import decoding
 from tidemill.ledger import Ledger
-from tidemill.worker.keeper import end_all, keeper_main
-from tidemill.worker.local_worker import Run, forked
-from tidemill.worker.usage import adopt_orphans, own_children
+from tidemill.worker.leases.local import Run
+from tidemill.worker.usage import adopt_orphans, end_children, forked
 
 
 class KeeperHandle:
@@ -43,7 +43,7 @@ class KeeperHandle:
         self.pid = os.fork()
         if self.pid == 0:
             self._socket.close()
-            forked(lambda: keeper_main(theirs))
+            forked(lambda: _keep(theirs))
         theirs.close()
         # If only the keeper is killed, we inherit what it kept.
         adopt_orphans()
@@ -93,7 +93,17 @@ class KeeperHandle:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         gc.unfreeze()
-        end_all(own_children)
+        end_children()
+
+
+def _keep(client: socket.socket) -> int:
+    # A terminal's Ctrl-C goes to the client, which tells us what to do.
+    os.setsid()
+    adopt_orphans()
+    from tidemill.worker.keeper import keeper_main
+
+    gc.freeze()
+    return keeper_main(client)
 
 
 def open_chunks(rounds: Iterable[tuple[int, Iterable[int], set[int]]]) -> list[tuple[int, int]]:

@@ -6,10 +6,7 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +14,7 @@ from tidemill.descriptor import WorkerExit
 from tidemill.store import Store, Stores
 from tidemill.worker.exit_codes import EXPECTED, exit_of
 from tidemill.worker.items import ERROR_CHARACTERS
-from tidemill.worker.leases.local import LocalLeases, send
+from tidemill.worker.leases.local import LocalLeases, Run, send
 from tidemill.worker.loop import Worker
 from tidemill.worker.output import also_to, log, write_to
 from tidemill.worker.runners import PYTHON, Runners
@@ -26,41 +23,6 @@ from tidemill.worker.settings import child_environment
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop, StopReason
 from tidemill.worker.usage import adopt_orphans
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run of workers, as the keeper is asked for it.
-
-    Attributes:
-        chunks: (round, chunk) in the order in which they are handed out.
-        logs: Folder for what workers print.
-        folder: Where modules are imported from.
-        reclaim_seconds: Take a worker away that often, as a Spot market would; None for never.
-        python: Interpreter of functions; None for `python3` on PATH.
-    """
-
-    store: str
-    job: str
-    chunks: list[tuple[int, int]]
-    workers: int
-    scratch: str
-    logs: str
-    folder: str
-    reclaim_seconds: float | None = None
-    python: str | None = None
-
-
-def forked(main: Callable[[], int]) -> None:
-    """Run `main` in a forked process, which never returns into its parent's program."""
-    code = 1
-    try:
-        code = int(main())
-    except BaseException as error:  # a traceback of a fork would be printed as the parent's
-        print(f"tidemill: {type(error).__name__}: {error}", file=sys.stderr)
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
 
 
 def worker_main(run: Run, name: str, keeper: socket.socket) -> int:

@@ -10,8 +10,11 @@ import ctypes
 import os
 import resource
 import signal
+import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +27,7 @@ _PR_SET_PDEATHSIG = 1
 _SHARED_SECONDS = 0.2
 _OOM_EVENTS = Path("/sys/fs/cgroup/memory.events")
 _CHILD_OOM_SCORE = "500"
+_END_SECONDS = 30.0
 
 
 class Process(NamedTuple):
@@ -163,6 +167,37 @@ def die_with_parent(parent: int) -> None:
         return
     if os.getppid() != parent:
         os._exit(1)
+
+
+def forked(main: Callable[[], int]) -> None:
+    """Run `main` in a forked process, which never returns into its parent's program."""
+    code = 1
+    try:
+        code = int(main())
+    except BaseException as error:  # a traceback of a fork would be printed as the parent's
+        print(f"tidemill: {type(error).__name__}: {error}", file=sys.stderr)
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def end_children() -> None:
+    """End our children until there are none: a killed process leaves its children to us."""
+    deadline = time.monotonic() + _END_SECONDS
+    while (left := own_children()) and time.monotonic() < deadline:
+        for pid in left:
+            end_child(pid)
+        time.sleep(0.005)
+
+
+def end_child(pid: int) -> None:
+    """End a process that was left to us, and its group when it leads one."""
+    with suppress(OSError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+    with suppress(OSError):
+        os.waitpid(pid, os.WNOHANG)
 
 
 def own_children() -> set[int]:

@@ -11,7 +11,7 @@ import pytest
 
 from tidemill.descriptor import WorkerExit
 from tidemill.worker.keeper import FAILURES, Keeper, WorkerProcess
-from tidemill.worker.local_worker import Run
+from tidemill.worker.leases.local import Run
 
 
 class World:

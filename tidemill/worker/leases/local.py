@@ -1,4 +1,4 @@
-"""The lease of a local run: the keeper of the run hands chunks out over a socket.
+"""A local run and its leases: the keeper of the run hands chunks out over a socket.
 
 Nothing of it is on disk: when a worker dies its socket closes, and the keeper gives its chunks to another.
 """
@@ -10,6 +10,8 @@ import secrets
 import select
 import socket
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tidemill.ledger import Round
@@ -20,6 +22,34 @@ ANSWER_SECONDS = 0.05
 wait would look again much later, and its slots would be empty meanwhile."""
 BEAT_SECONDS = 5.0
 """Seconds between two messages of a worker that holds a chunk: the keeper ends a silent one as frozen."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of workers, as the keeper is asked for it.
+
+    Attributes:
+        chunks: (round, chunk) in the order in which they are handed out.
+        logs: Folder for what workers print.
+        folder: Where modules are imported from.
+        reclaim_seconds: Take a worker away that often, as a Spot market would; None for never.
+        python: Interpreter of functions; None for `python3` on PATH.
+    """
+
+    store: str
+    job: str
+    chunks: list[tuple[int, int]]
+    workers: int
+    scratch: str
+    logs: str
+    folder: str
+    reclaim_seconds: float | None = None
+    python: str | None = None
+
+
+def deaths_of(logs: str | Path) -> Path:
+    """Where the keepers of a job note their workers that died: a line each, ``<run>-<worker>``."""
+    return Path(logs).parent / "deaths"
 
 
 class LocalLease:
