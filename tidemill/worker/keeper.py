@@ -154,6 +154,8 @@ class Keeper:
         elif message["say"] == "lease":
             process.waits = True
             self._give(process)
+            if process.waits:
+                send(process.socket, {"later": True})
         else:
             self._hear(process, message)
             self._give_all()

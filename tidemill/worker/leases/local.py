@@ -18,8 +18,8 @@ from tidemill.ledger import Round
 
 MESSAGE_BYTES = 4096
 ANSWER_SECONDS = 0.05
-"""How long to wait for the keeper's answer to a request. It answers at once if it has a chunk; a worker that did not
-wait would look again much later, and its slots would be empty meanwhile."""
+"""How long to wait for the keeper's answer to a request, which comes at once; a worker that did not wait would look
+again much later, and its slots would be empty meanwhile."""
 BEAT_SECONDS = 5.0
 """Seconds between two messages of a worker that holds a chunk: the keeper ends a silent one as frozen."""
 
@@ -115,6 +115,9 @@ class LocalLeases:
         if not select.select([self._keeper], [], [], wait_seconds)[0]:
             return None
         given = receive(self._keeper)
+        if given is not None and "later" in given:
+            # Others work on all that is left. The request stands: a chunk that one of them gives back may come.
+            return None
         self._asked = False
         if given is None or "chunk" not in given:
             self._ended = True

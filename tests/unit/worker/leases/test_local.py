@@ -51,3 +51,15 @@ def test_a_request_is_made_once(ends, monkeypatch):
     keeper.setblocking(False)
     with pytest.raises(BlockingIOError):
         local.receive(keeper)
+
+
+def test_a_worker_does_not_wait_while_others_have_every_chunk(ends, monkeypatch):
+    """Its own last items end meanwhile."""
+    ours, keeper = ends
+    monkeypatch.setattr(local, "ANSWER_SECONDS", 30.0)
+    leases = local.LocalLeases(ours)
+    local.send(keeper, {"later": True})
+    assert leases.lease(0.0) is None
+    assert not leases.exhausted
+    local.send(keeper, GIVEN)
+    assert leases.lease(0.0) is not None
