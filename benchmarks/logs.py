@@ -20,10 +20,10 @@ from moto import mock_aws
 from moto.logs.models import LogEvent, logs_backends
 
 from benchmarks.figures import figure, machine
-from tests.localcloud.test_firehose import LINES as ARCHIVED
-from tests.localcloud.test_firehose import archived_objects
-from tests.localcloud.test_gcp_follow import World, followed_by_three
-from tests.localcloud.test_insights import GROUP, JOB, Group, emulate
+from tests.localcloud.aws.test_firehose import LINES as ARCHIVED
+from tests.localcloud.aws.test_firehose import archived_objects
+from tests.localcloud.aws.test_insights import GROUP, JOB, Group, emulate
+from tests.localcloud.gcp.test_follow import World, followed_by_three
 from tidemill.clouds.gcp import logs as gcp_logs
 
 SEARCHED = 500_000

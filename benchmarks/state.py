@@ -1,10 +1,10 @@
 """State: what kills cost an item, and how well the time to save a state is known.
 
 Workers and programs are real processes; the machines that are taken away are not. `BENCH_KILLS` sets the number of
-kills (300), half of them of programs that keep their state as frameworks do (tests/worker/frameworks.py). Some come
-before anything of an attempt was saved. Some workers are stopped and come back when the next attempt runs. Up to eleven
-days pass between two attempts, in a store in which state expires after 30. Meanwhile a job that begins with the state
-of the item reads it slowly.
+kills (300), half of them of programs that keep their state as frameworks do (tests/worker/programs/frameworks.py).
+Some come before anything of an attempt was saved. Some workers are stopped and come back when the next attempt runs. Up
+to eleven days pass between two attempts, in a store in which state expires after 30. Meanwhile a job that begins with
+the state of the item reads it slowly.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SIDE_BY_SIDE = 2
 STEPS = 400
 EVERY = 20
 """Steps from one checkpoint of the program to the next."""
-PROGRAMS = Path(__file__).parents[1] / "tests" / "worker"
+PROGRAMS = Path(__file__).parents[1] / "tests/worker/programs"
 WAYS = ("pair", "logged", "folders", "renamed", "database", "mapped")
 WANTED = b"20100"
 """What those programs put out: the sum of the numbers to 200."""

@@ -32,7 +32,7 @@ class Unchanged:
     def __init__(self, config: pytest.Config) -> None:
         # Workers of xdist are told by the process that starts them.
         told: dict[str, list[str]] = getattr(config, "workerinput", {})
-        self._keys = {} if told else {path: key([path, ROOT / "localcloud"]) for path in TESTS.glob("test_*.py")}
+        self._keys = {} if told else {path: key([path, ROOT / "localcloud"]) for path in TESTS.rglob("test_*.py")}
         self._left_out = told.get("unchanged") or [str(path) for path, each in self._keys.items() if passed(each)]
         self._ran: set[Path] = set()
         self._failed: set[Path] = set()

@@ -28,7 +28,7 @@ from tidemill.clouds.gcp.logs import ReadLimit
 from tidemill.state import Snapshots
 
 PROGRAMS = Path(__file__).parent / "programs"
-SGD = Path(__file__).parents[1] / "worker" / "sgd.py"
+SGD = Path(__file__).parents[1] / "worker/programs/sgd.py"
 ONCALL = "arn:aws:sns:us-west-2:123456789012:oncall"
 """A topic that the jobs of the team that tests share may tell."""
 DATA = "tidemill-demo-photos"

@@ -15,7 +15,7 @@ from tidemill.descriptor import WorkerExit
 from tidemill.state import Snapshots
 
 QUICK = {"snapshot_seconds": 1}
-PROGRAM = Path(__file__).with_name("sgd.py")
+PROGRAM = Path(__file__).with_name("programs") / "sgd.py"
 
 
 def train(team: Team, *arguments: str, state: dict[str, Any] | None = None, **spec: Any) -> TeamJob:

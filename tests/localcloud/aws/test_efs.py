@@ -14,7 +14,7 @@ from localcloud.aws.accounts import ACCOUNT, service_client
 from localcloud.aws.batch.core import BatchError
 from localcloud.aws.batch.elastic import ElasticVolumes, UnmountableError
 from localcloud.aws.batch.jobs import Task
-from tests.localcloud.harness import REGION, role
+from tests.localcloud.aws.batch.account import REGION, role
 
 ZONE = f"{REGION}b"
 

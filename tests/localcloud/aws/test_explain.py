@@ -15,7 +15,7 @@ import pytest
 
 from localcloud.aws.batch import scheduler
 from localcloud.aws.mended import gaps
-from tests.localcloud.harness import REGION, Account, account, until
+from tests.localcloud.aws.batch.account import REGION, Account, account, until
 from tests.unit.client_fakes import descriptor, queue
 from tidemill.client import Job, Pipeline
 from tidemill.client.rounds import deliveries

@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDeniedError
 from obstore.store import S3Store
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REGION = "us-west-2"
 ACCOUNT = "123456789012"
 

@@ -16,7 +16,7 @@ import pytest
 from localcloud.cloud import CloudError, GcpCloud, running
 from localcloud.processes import alive, descendants
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def command(*words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ from requests.adapters import BaseAdapter
 
 from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.wire import Request, RestError
-from tests.localcloud.virtual_time import VirtualTime
+from tests.localcloud.gcp.virtual_time import VirtualTime
 from tests.unit.google_fakes import gcp_descriptor
 from tidemill.client.results import log_lines
 from tidemill.clouds.account import LogSearch, ignore

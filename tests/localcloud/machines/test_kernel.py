@@ -14,7 +14,7 @@ from localcloud.machines import namespaces, plain
 from localcloud.machines.namespaces import Ports
 from tests.kernel import ALLOWED
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REFUSED = [sys.executable, "-m", "tests.no_namespaces"]
 ONE_OF_TWO = """
 import pytest

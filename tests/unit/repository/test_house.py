@@ -25,9 +25,7 @@ FULL_FOLDERS = {
     "components/gcp": 26,
     "policy/rules": 71,  # a rule per file: the listing is the documentation
     "tests/components": 44,
-    "tests/localcloud": 38,
     "tests/ops": 32,
-    "tests/worker": 26,
     "tidemill": 30,
     "tidemill/cli": 36,
     "tidemill/worker": 50,

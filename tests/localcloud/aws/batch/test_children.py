@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from localcloud.aws.accounts import service_client
-from tests.localcloud.harness import REGION, Account, account, role, sleeping, until
+from tests.localcloud.aws.batch.account import REGION, Account, account, role, sleeping, until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +260,7 @@ def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
         textwrap.dedent(f"""
         import sys, time
         sys.path.insert(0, {str(ROOT)!r})
-        from tests.localcloud.harness import account
+        from tests.localcloud.aws.batch.account import account
         with account() as cloud:
             job = cloud.run(cloud.queue(), cloud.definition("sleep", "4343"))
             cloud.becomes(job, "RUNNING")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.localcloud.harness import Account, account
+from tests.localcloud.aws.batch.account import Account, account
 from worker_image.oci import Layout
 from worker_image.tools import architecture, crane
 

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from localcloud.aws.batch.jobs import Attempt
 from localcloud.aws.batch.scheduler import retries
 from tests.gate import gate
-from tests.localcloud.harness import SECONDS, Account, account, until
+from tests.localcloud.aws.batch.account import SECONDS, Account, account, until
 
 INDEX = "$AWS_BATCH_JOB_ARRAY_INDEX"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.localcloud.harness import Account, account, role, until
+from tests.localcloud.aws.batch.account import Account, account, role, until
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from localcloud.gcp.compute.vm_host import REGISTRIES, VmHost
 from localcloud.gcp.wire import Request, Response
 from localcloud.machines import namespaces
 from localcloud.machines.images import Registry
-from tests.localcloud.harness import sleeping, until
+from tests.localcloud.aws.batch.account import sleeping, until
 from worker_image.oci import Layout
 from worker_image.tools import architecture, crane
 

@@ -1,5 +1,5 @@
 """The rules of explain, on facts alone and on a job in memory, and the page of its causes. What this cannot prove: that
-a cloud's facts are read right (tests/localcloud/test_explain_aws.py, test_explain_gcp.py)."""
+a cloud's facts are read right (tests/localcloud/aws/test_explain.py, test_explain_gcp.py)."""
 
 from __future__ import annotations
 
