@@ -162,12 +162,16 @@ class Ledger:
 
     def done_chunks(self, number: int) -> set[int]:
         """Chunks committed in a round, by a listing of names."""
+        return set(self.done_at(number))
+
+    def done_at(self, number: int) -> dict[int, float]:
+        """Chunks committed in a round, each with the time of its record by the store's clock."""
         folder = layout.of_round(self.job, number, "done")
         if not self.store.is_object_store:
-            return {layout.chunk_of_done(name) for name in self.store.list(folder)}
+            return {layout.chunk_of_done(entry.name): entry.modified for entry in self.store.entries(folder)}
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            shards = pool.map(lambda shard: list(self.store.list(f"{folder}/{shard}")), layout.SHARDS)
-            return {layout.chunk_of_done(name) for shard in shards for name in shard}
+            shards = pool.map(lambda shard: list(self.store.entries(f"{folder}/{shard}")), layout.SHARDS)
+            return {layout.chunk_of_done(entry.name): entry.modified for shard in shards for entry in shard}
 
     def beating_chunks(self, number: int, now: float) -> set[int]:
         """Chunks of a round that a worker holds, or held a few minutes before `now` by the store's clock.
@@ -213,7 +217,7 @@ class Ledger:
         None for all."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             ahead: deque[Future[list[Outcome]]] = deque()
-            for chunk, ended in ended_chunks(self.store, self.job, self.rounds(), self.done_chunks).items():
+            for chunk, ended in ended_chunks(self.store, self.job, self.rounds(), self.done_at).items():
                 if of is not None and chunk not in of:
                     continue
                 ahead.append(pool.submit(self.merged, chunk, ended.rounds, ended.unfinished))

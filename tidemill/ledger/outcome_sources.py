@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemill import layout
@@ -19,7 +19,7 @@ class OutcomeSources:
         rounds: Those with a record of it, oldest first.
         unfinished: The newest round that enqueued it, where that has no record of it; what its attempts have finished
             is their progress.
-        at: When progress of it was last written, in seconds since the epoch.
+        at: When its outcomes were last written, in seconds since the epoch, by the store's clock.
     """
 
     rounds: list[int] = field(default_factory=list)
@@ -28,14 +28,16 @@ class OutcomeSources:
 
 
 def ended_chunks(
-    store: Store, job: str, rounds: Sequence[Round], done_chunks: Callable[[int], Iterable[int]]
+    store: Store, job: str, rounds: Sequence[Round], done_at: Callable[[int], Mapping[int, float]]
 ) -> dict[int, OutcomeSources]:
     """Every chunk with an outcome, by its number. Names of progress are listed only while a chunk has no record."""
     sources: dict[int, OutcomeSources] = {}
     waiting = owners(rounds)
     for round_ in rounds:
-        for chunk in done_chunks(round_.round):
-            sources.setdefault(chunk, OutcomeSources()).rounds.append(round_.round)
+        for chunk, at in done_at(round_.round).items():
+            ended = sources.setdefault(chunk, OutcomeSources())
+            ended.rounds.append(round_.round)
+            ended.at = max(ended.at, at)
             if waiting.get(chunk) == round_.round:
                 del waiting[chunk]
     for round_ in rounds if waiting else ():

@@ -1,7 +1,7 @@
 """Status, wait, results, cancel and logs of a job in memory. What this cannot prove: how the cloud's figures lag."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,6 +10,7 @@ from tidemill.client.rounds import deliveries, rounds
 from tidemill.clouds.account import LogLine
 from tidemill.errors import CallerError, CloudError
 from tidemill.ledger import Ledger
+from tidemill.ledger import chunk as chunk_ledger
 from tidemill.services.backend import QueueState
 
 COMMAND = ["python3", "features.py", "{input}", "{output}"]
@@ -172,6 +173,20 @@ def test_the_summary_adds_up_the_outcomes():
     assert 0 <= summary.wall_seconds < 60
     assert [o.index for o in job.results()] == list(range(10))
     assert [o.index for o in job.results(failed_only=True)] == [4]
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_the_wall_time_does_not_depend_on_the_clock_of_a_machine(hours, monkeypatch):
+    class MachineClock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(hours=hours)
+
+    target, backend, job = submitted()
+    monkeypatch.setattr(chunk_ledger, "datetime", MachineClock)
+    time.sleep(0.01)
+    backend.run(target, job.id)
+    assert 0 < job.summary().wall_seconds < 60
 
 
 def test_a_later_round_counts_once():

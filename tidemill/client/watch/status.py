@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import datetime
 from typing import Any, Literal
 
 from tidemill.client.plan.limit import LimitUse
@@ -245,7 +244,7 @@ class Summary:
 def summarise(ledger: Ledger, spec: JobSpec, reclaims: int) -> Summary:
     """Read every record of a job once, and the progress of chunks without one, and add up. Memory does not grow with
     the job."""
-    ended = ended_chunks(ledger.store, ledger.job, ledger.rounds(), ledger.done_chunks)
+    ended = ended_chunks(ledger.store, ledger.job, ledger.rounds(), ledger.done_at)
     total = Summary(0, 0, 0, reclaims, 0.0, 0.0, 0.0)
     # A folder answers at once: there only the reading of lines takes time, and records would pile up in memory.
     with ThreadPoolExecutor(_PARALLEL if ledger.store.is_object_store else 1) as pool:
@@ -267,10 +266,8 @@ def _together(one: Summary, other: Summary) -> Summary:
 def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, ended: OutcomeSources) -> Summary:
     """The figures of a chunk: later outcomes replace earlier ones."""
     records = [record for number in ended.rounds if (record := ledger.chunk(number, chunk).committed())]
-    times = [datetime.fromisoformat(record.header.committed_at).timestamp() for record in records]
     by_index = {outcome.index: outcome for record in records for outcome in record.outcomes}
     if ended.unfinished is not None:
-        times.append(ended.at)
         by_index |= {outcome.index: outcome for outcome in ledger.merged(chunk, (), ended.unfinished)}
     outcomes = by_index.values()
     failed = sum(outcome.status == "failed" for outcome in outcomes)
@@ -280,7 +277,8 @@ def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, ended: OutcomeSources
         attempts=sum(outcome.attempts for outcome in outcomes),
         reclaims=0,
         cpu_seconds=sum(outcome.cpu_seconds for outcome in outcomes),
-        wall_seconds=max((at - spec.created_at.timestamp() for at in times), default=0.0),
+        # By the cloud's clock, as the submit: a machine's own may differ. Some stores know whole seconds only.
+        wall_seconds=max(ended.at - spec.created_at.timestamp(), 0.0),
         peak_memory_mib=max((outcome.peak_memory_mib for outcome in outcomes), default=0.0),
         outputs=sum(outcome.output is not None for outcome in outcomes),
     )

@@ -344,7 +344,7 @@ class Team(RuleBasedStateMachine):
         if not self.changed or not hasattr(self, "ledger"):
             return
         self.changed = False
-        found = ended_chunks(self.pipeline.store, self.id, self.ledger.rounds(), self.ledger.done_chunks)
+        found = ended_chunks(self.pipeline.store, self.id, self.ledger.rounds(), self.ledger.done_at)
         outcomes = [one for chunk, ended in found.items() for one in self.ledger.merged(chunk, ended.rounds)]
         assert {one.index for one in outcomes} <= {one.index for one in self.ledger.outcomes()}
         failed = sum(outcome.status == "failed" for outcome in outcomes)
