@@ -27,7 +27,7 @@ from components.services.pubsub.reconciler_function.cloud import Cloud
 from tests.unit.client.rounds.test_predecessors_gcp import TOPIC, Answer, Google
 from tests.unit.every_cloud import DyingError, GcpWorld, run_chunk
 from tests.unit.google_fakes import FakeGoogle
-from tests.unit.ledger.test_ledger_stateful import OneLease
+from tests.unit.ledger.two_workers import OneLease
 from tidemill import layout
 from tidemill.client import Job, Pipeline
 from tidemill.client.rounds import deliveries, enqueue, rounds

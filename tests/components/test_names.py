@@ -14,8 +14,7 @@ import pytest
 
 from tests.components.recording import Recorder, run
 from tests.components.stacks import run_program
-from tests.engine.export_fixture import settings, states, text
-from tests.engine.test_upgrade import RETIRED
+from tests.engine.export_fixture import RETIRED, settings, states, text
 
 
 def made(recorder: Recorder) -> set[str]:

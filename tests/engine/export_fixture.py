@@ -22,6 +22,9 @@ from tests.harness import Project
 
 STACKS = ("demo-aws", "demo-gcp", "vision-prod", "vision-gcp-prod")
 """The smallest stack of each cloud and the largest one."""
+RETIRED = ("identity-worker-metricwriter",)
+"""Name endings that a release may delete: a grant to write metrics, which no machine uses."""
+
 FOLDER = Path(__file__).parent / "fixtures"
 ELSEWHERE = "https://localcloud.example"
 """Replaces localcloud's address."""

@@ -12,14 +12,11 @@ from pathlib import Path
 import pytest
 
 from localcloud.cloud import GcpCloud
-from tests.engine.export_fixture import prepare, settings, states, text
+from tests.engine.export_fixture import RETIRED, prepare, settings, states, text
 from tests.harness import Project
 
 RELEASED = {"RegionInstanceTemplate", "BucketObject"}
 """Resources that a release may replace: a template that running machines no longer read, the reconciler's source."""
-
-RETIRED = ("identity-worker-metricwriter",)
-"""Name endings that a release may delete: a grant to write metrics, which no machine uses."""
 
 NARROWED = ("store-work-worker",)
 """Name endings of grants that a release may replace by smaller ones: the new one is made first."""

@@ -12,8 +12,7 @@ import pytest
 
 from tests.worker_image import cached
 from tests.worker_image.conftest import team  # noqa: F401 the same fixture
-from tests.worker_image.roots import Root
-from tests.worker_image.test_tree import run_chunk
+from tests.worker_image.roots import Root, run_chunk
 from tidemill.descriptor import WorkerExit
 from worker_image import debian, tools
 

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.worker_image.conftest import built, container, team  # noqa: F401 the same fixtures
-from tests.worker_image.test_tree import run_chunk
+from tests.worker_image.roots import run_chunk
 from tidemill.descriptor import WorkerExit
 from worker_image import debian
 

@@ -13,16 +13,20 @@ from typing import Any, NamedTuple
 from pulumi_policy import (
     EnforcementLevel,
     Policy,
+    PolicyCustomTimeouts,
     PolicyResource,
+    PolicyResourceOptions,
     ResourceValidationArgs,
     ResourceValidationPolicy,
     StackValidationArgs,
     StackValidationPolicy,
 )
+from pulumi_policy.proxy import unknown_checking_proxy
 
 from policy.rules import POLICIES
 from policy.rules.common import settings as stack_settings
 from policy.rules.common import waivers
+from tests.components.recording import Made, Recorder
 
 ENVIRONMENTS = Path(__file__).parents[2] / "policy" / "environments"
 
@@ -109,3 +113,18 @@ def as_args(resource: PolicyResource, parameters: Mapping[str, Any]) -> Resource
     return ResourceValidationArgs(
         resource.resource_type, resource.props, resource.urn, resource.name, resource.opts, None, parameters
     )
+
+
+def resources_of(recorder: Recorder) -> list[PolicyResource]:
+    """The recorded resources, in the form that a rule receives."""
+    made = {one.urn: _resource(one) for one in recorder.resources}
+    for one in recorder.resources:
+        for key, urns in one.options["property_dependencies"].items():
+            made[one.urn].property_dependencies[key] = [made[urn] for urn in urns if urn in made]
+    return list(made.values())
+
+
+def _resource(made: Made) -> PolicyResource:
+    options = PolicyResourceOptions(bool(made.options["protect"]), [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
+    props = unknown_checking_proxy(made.inputs)
+    return PolicyResource(made.type, props, made.urn, made.name, options, None, None, [], {})

@@ -8,27 +8,10 @@ import runpy
 from functools import partial
 
 import pytest
-from pulumi_policy import PolicyCustomTimeouts, PolicyResource, PolicyResourceOptions
-from pulumi_policy.proxy import unknown_checking_proxy
 
-from tests.components.recording import ACCOUNT, Made, Recorder, run_with
+from tests.components.recording import ACCOUNT, Recorder, run_with
 from tests.components.stacks import ROOT, STACKS, run_stack, settings
-from tests.policy.judging import environment, judge
-
-
-def resources_of(recorder: Recorder) -> list[PolicyResource]:
-    """The recorded resources, in the form that a rule receives."""
-    made = {one.urn: _resource(one) for one in recorder.resources}
-    for one in recorder.resources:
-        for key, urns in one.options["property_dependencies"].items():
-            made[one.urn].property_dependencies[key] = [made[urn] for urn in urns if urn in made]
-    return list(made.values())
-
-
-def _resource(made: Made) -> PolicyResource:
-    options = PolicyResourceOptions(bool(made.options["protect"]), [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
-    props = unknown_checking_proxy(made.inputs)
-    return PolicyResource(made.type, props, made.urn, made.name, options, None, None, [], {})
+from tests.policy.judging import environment, judge, resources_of
 
 
 @pytest.mark.parametrize(

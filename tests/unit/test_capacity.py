@@ -23,7 +23,7 @@ from policy.rules.common import fleets
 from policy.rules.common.caps import hourly
 from tests.components.stacks import run_program
 from tests.ops.review_steps import TODAY, document
-from tests.policy.test_own_stacks import resources_of
+from tests.policy.judging import resources_of
 from tidemill.capacity import WORKER_MIB, most_machines, slots, usable_memory_mib
 from tidemill.client.estimate.estimate import at_once
 from tidemill.client.plan.place import find_place

@@ -11,7 +11,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.mutants import no_read_back
-from tests.unit.ledger.test_ledger_stateful import TwoWorkers
+from tests.unit.ledger.two_workers import TwoWorkers
 from tests.worker import forked
 from tests.worker.containers import Process, alive, end_process, ran, until
 from tidemill.descriptor import WorkerExit

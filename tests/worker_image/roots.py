@@ -73,3 +73,19 @@ class Root:
         user = ["--user", f"--map-user={self.user}", f"--map-group={self.user}"]
         variables = [f"{name}={value}" for name, value in env.items()]
         return ["env", "-i", *variables, program, *user, f"--root={self.folder}", "--wd=/", *command]
+
+
+START = ["/tidemill/tidemill-worker", "start"]
+
+
+def run_chunk(root: Root, team, command: list[str], start: list[str] = START, **env: str):
+    """Run a worker on a job of two items in the root. Answers the job, the exit code and the log."""
+    items = []
+    for number in range(2):
+        path = team.root / "items" / str(number)
+        path.write_text(f"item {number}")
+        items.append(str(path))
+    job = team.job(items, command)
+    environment = job.environment(**env)
+    done = root.run(start, environment)
+    return job, environment, done

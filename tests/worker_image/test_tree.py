@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker_image.roots import Root
+from tests.worker_image.roots import START, Root, run_chunk
 from tidemill.descriptor import WorkerExit
 
 pytestmark = pytest.mark.namespaces
 
-START = ["/tidemill/tidemill-worker", "start"]
 DOCUMENTED = {
     "TIDEMILL_CACHE", "TIDEMILL_INDEX", "TIDEMILL_INPUT", "TIDEMILL_OUTPUT", "TIDEMILL_OUTPUT_URI",
     "TIDEMILL_PORT_BASE", "TIDEMILL_URI",
@@ -45,19 +44,6 @@ def look(output):
     with open(os.path.join(output, "found.json"), "w") as file:
         json.dump(found, file)
 """
-
-
-def run_chunk(root: Root, team, command: list[str], start: list[str] = START, **env: str):
-    """Run a worker on a job of two items in the root. Answers the job, the exit code and the log."""
-    items = []
-    for number in range(2):
-        path = team.root / "items" / str(number)
-        path.write_text(f"item {number}")
-        items.append(str(path))
-    job = team.job(items, command)
-    environment = job.environment(**env)
-    done = root.run(start, environment)
-    return job, environment, done
 
 
 def seen(job) -> list[dict]:

@@ -17,8 +17,9 @@ from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
 from localcloud.aws.accounts import service_client
 from localcloud.aws.mended import gaps  # noqa: F401
 from tests.components.recording import Recorder, run
-from tests.localcloud.aws.batch.account import REGION, Account, account, until
-from tests.localcloud.aws.test_explain import SMALL, Team
+from tests.localcloud.aws.batch.account import REGION, Account, account
+from tests.localcloud.aws.team import SMALL, Team
+from tests.localcloud.waiting import until
 from tidemill.client import Job
 from tidemill.client.watch.observation import observe
 

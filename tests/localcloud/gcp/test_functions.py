@@ -19,7 +19,7 @@ from localcloud.gcp import project, serve
 from localcloud.gcp.functions.cron import Cron
 from localcloud.gcp.functions.scheduler import CloudScheduler
 from localcloud.gcp.wire import Request, RestError
-from tests.localcloud.aws.batch.account import until
+from tests.localcloud.waiting import until
 
 PROJECT = f"projects/{project.PROJECT}"
 PLACE = f"{PROJECT}/locations/{project.REGION}"

@@ -19,7 +19,7 @@ from google.oauth2 import service_account
 from localcloud.cloud import CloudError, GcpCloud
 from localcloud.gcp import discovery, permissions
 from localcloud.gcp.discovery import Call
-from tests.localcloud.aws.batch.account import until
+from tests.localcloud.waiting import until
 
 pytestmark = pytest.mark.xdist_group("localcloud-gcp-rest")
 REGION = "us-central1"

@@ -11,7 +11,7 @@ import yaml
 from components.config import ConfigError, parse
 from components.config.checks.place import check_place
 from tests.fields import about
-from tests.unit.config.test_bad_input import GOOD, GOOD_ON_GCP
+from tests.unit.config.examples import GOOD, GOOD_ON_GCP
 
 QUEUE = "arn:aws:batch:us-west-2:123456789012:job-queue/old"
 REPOSITORY = "projects/vision/locations/us-central1/repositories/old"

@@ -18,7 +18,7 @@ from components.aws.registry import external_repositories
 from components.config import StackConfig, from_file, parse, repository_of
 from components.config.load import _filled
 from components.images import own_repositories
-from tests.unit.config.test_bad_input import CASES, built
+from tests.unit.config.examples import CASES, built
 from tidemill import machines as every
 from tidemill.machines.catalog import DATA
 

@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import state as mutants
-from tests.unit.state.test_snapshots import Attempt, a_tick, renamed, written
+from tests.unit.state.attempts import Attempt, a_tick, renamed, written
 from tidemill.state import WatchedState, scan
 from tidemill.state.append_only import AppendOnlyFiles
 from tidemill.state.mark import Mark
 from tidemill.store import Store
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "state").mkdir()
-    return tmp_path / "state"
 
 
 def appended(folder: Path, path: str = "log", data: bytes = b"a line\n") -> None:

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.mutants import state as mutants
-from tests.unit.state.test_snapshots import Expiring
+from tests.unit.state.attempts import Expiring
 from tidemill.client.results import fetch_state
 from tidemill.errors import CloudError, DamagedError
 from tidemill.job import Item, StateSettings
@@ -32,11 +32,6 @@ from tidemill.worker.stop import JobStop, Stop, StopReason
 from tidemill.worker.supervisor import Limits
 
 JOB = "t-00000000"
-
-
-@pytest.fixture
-def store() -> Store:
-    return Store.open("memory://")
 
 
 def attempt(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import math
 import socket
 import tempfile
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from botocore.config import Config
 from localcloud.aws.accounts import moto, service_client
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.wsgi import serve_socket
+from tests.localcloud.waiting import SECONDS, until
 
 REGION = "us-west-2"
 FAST: dict[str, Any] = {
@@ -32,23 +31,6 @@ FAST: dict[str, Any] = {
     "relation_seconds": 0.6,
     "stop_seconds": 0.5,
 }
-
-
-SECONDS = 300.0
-"""The longest wait for anything: a busy machine may take long, a sound one never waits for it."""
-
-
-def until(look: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """Check repeatedly until the answer is true, and return it.
-
-    Raises:
-        AssertionError: It never was; the message has the last answer.
-    """
-    end = time.monotonic() + seconds
-    while not (seen := look()):
-        assert time.monotonic() < end, f"still {seen!r} after {seconds} s"
-        time.sleep(0.02)
-    return seen
 
 
 def role(service: str) -> str:
@@ -234,12 +216,3 @@ def account(**settings: Any) -> Iterator[Account]:
             yield made
         finally:
             made.stop()
-
-
-def sleeping(seconds: int) -> list[str]:
-    """Processes of this machine that sleep for so many seconds."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            found.append(path.read_bytes().replace(b"\0", b" ").decode().strip())
-    return [line for line in found if line == f"sleep {seconds}"]

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from localcloud.aws.accounts import service_client
-from tests.localcloud.aws.batch.account import REGION, Account, account, role, sleeping, until
+from tests.localcloud.aws.batch.account import REGION, Account, account, role
+from tests.localcloud.waiting import sleeping, until
 
 ROOT = Path(__file__).parents[4]
 

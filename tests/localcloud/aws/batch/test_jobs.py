@@ -13,7 +13,8 @@ from botocore.exceptions import ClientError
 from localcloud.aws.batch.jobs import Attempt
 from localcloud.aws.batch.scheduler import retries
 from tests.gate import gate
-from tests.localcloud.aws.batch.account import SECONDS, Account, account, until
+from tests.localcloud.aws.batch.account import Account, account
+from tests.localcloud.waiting import SECONDS, until
 
 INDEX = "$AWS_BATCH_JOB_ARRAY_INDEX"
 

@@ -13,7 +13,8 @@ import pytest
 from localcloud.aws.accounts import service_client
 from localcloud.machines import namespaces
 from tests.gate import Gate, gate
-from tests.localcloud.aws.batch.account import Account, account, until
+from tests.localcloud.aws.batch.account import Account, account
+from tests.localcloud.waiting import until
 
 DRAINING = "mkdir -p /etc/ecs && echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config"
 RETRY_HOST = {

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.localcloud.aws.batch.account import Account, account, role, until
+from tests.localcloud.aws.batch.account import Account, account, role
+from tests.localcloud.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import boto3
 import pytest
 
 from localcloud.cloud import Cloud
-from tests.localcloud.aws.batch.account import until
+from tests.localcloud.waiting import until
 from tests.warm import warmed
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("localcloud-provider-engine")]

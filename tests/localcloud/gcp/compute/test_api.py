@@ -21,9 +21,8 @@ from localcloud.gcp.compute.api import Compute
 from localcloud.gcp.compute.vm import Vm
 from localcloud.gcp.monitoring import Monitoring
 from localcloud.gcp.wire import RestError
-from tests.localcloud.aws.batch.account import until
-from tests.localcloud.aws.batch.test_children import sleeping
-from tests.localcloud.gcp.compute.test_vm import UNIT, cloud_config
+from tests.localcloud.gcp.compute.vms import UNIT, cloud_config
+from tests.localcloud.waiting import sleeping, until
 
 PROJECT = f"projects/{project.PROJECT}"
 REGION = f"{PROJECT}/regions/{project.REGION}"
@@ -328,9 +327,9 @@ def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parents[4])!r})
-from tests.localcloud.aws.batch.account import until
-from tests.localcloud.aws.batch.test_children import sleeping
-from tests.localcloud.gcp.compute.test_vm import Site, cloud_config
+from tests.localcloud.waiting import until
+from tests.localcloud.waiting import sleeping
+from tests.localcloud.gcp.compute.vms import Site, cloud_config
 site = Site(Path({str(tmp_path)!r}))
 vm = site.vm(cloud_config("docker run --rm --network host --entrypoint sleep image 4646"))
 until(lambda: [each for each in vm.docker.containers.values() if each.process])

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome, uris
-from tests.unit.ledger.test_ledger_stateful import OneLease
+from tests.unit.ledger.two_workers import OneLease
 from tidemill.cli.wait import facts
 from tidemill.client import Job, Pipeline, Status
 from tidemill.client.rounds import deliveries, enqueue

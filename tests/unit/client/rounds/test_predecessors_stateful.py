@@ -28,7 +28,7 @@ from tests.mutants import jobs
 from tests.unit.client.rounds.test_predecessors import Batch
 from tests.unit.client.rounds.test_rounds_stateful import Actor, pause
 from tests.unit.client_fakes import descriptor, uris
-from tests.unit.ledger.test_ledger_stateful import OneLease, submit_at_once
+from tests.unit.ledger.two_workers import OneLease, submit_at_once
 from tidemill.client import Job, Pipeline
 from tidemill.client.rounds import deliveries, enqueue, rounds
 from tidemill.client.watch import wait

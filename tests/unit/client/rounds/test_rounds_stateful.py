@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 
 from tests.mutants import jobs
 from tests.unit.client_fakes import FakeArray, FakeBackend, belongs, descriptor, uris
-from tests.unit.ledger.test_ledger_stateful import OneLease, submit_at_once
+from tests.unit.ledger.two_workers import OneLease, submit_at_once
 from tidemill.client import Pipeline
 from tidemill.client.rounds import deliveries
 from tidemill.client.watch import wait
