@@ -47,7 +47,7 @@ class Row:
     then: list[dict[str, Any]] = field(default_factory=list)  # after create only
     update: list[dict[str, Any]] = field(default_factory=list)  # on update only
     tags: list[dict[str, Any]] = field(default_factory=list)  # on update of tags
-    tags_at: str = "Tags || tags"
+    tags_at: str = "listed.Tags || listed.tags || Tags || tags"
     labels: bool = False  # the steps themselves write the tags
     out: dict[str, str] = field(default_factory=dict)
     seed: dict[str, str] = field(default_factory=dict)  # outputs that only the answer of create has
