@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -16,3 +18,16 @@ def method(owner: type, name: str) -> Callable[[Function], Function]:
         return function
 
     return put
+
+
+def check(owner: type, name: str, argument: str, refuse: Callable[[Any], None]) -> None:
+    """Let a function see an argument of a method (None if it is not given) before each call, which it may refuse."""
+    original = getattr(owner, name)
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def checked(*args: Any, **named: Any) -> Any:
+        refuse(signature.bind(*args, **named).arguments.get(argument))
+        return original(*args, **named)
+
+    setattr(owner, name, checked)

@@ -11,7 +11,7 @@ from moto.events.models import EventsBackend
 from moto.iam.exceptions import LimitExceededException
 from moto.iam.models import IAMBackend
 
-from localcloud.aws.mended.method import method
+from localcloud.aws.mended.method import check, method
 
 INLINE_CHARACTERS = 10_240
 MANAGED_CHARACTERS = 6_144
@@ -25,12 +25,6 @@ WIDGET_ALARMS = 100
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
 
 _put_role_policy = IAMBackend.put_role_policy
-_create_policy = IAMBackend.create_policy
-_create_policy_version = IAMBackend.create_policy_version
-_create_role = IAMBackend.create_role
-_update_assume_role_policy = IAMBackend.update_assume_role_policy
-_put_rule = EventsBackend.put_rule
-_put_dashboard = CloudWatchBackend.put_dashboard
 
 
 def _size(text: str) -> int:
@@ -57,49 +51,26 @@ def _trust(policy_document: str) -> None:
         raise LimitExceededException(f"Cannot exceed quota for ACLSizePerRole: {TRUST_CHARACTERS}")
 
 
-@method(IAMBackend, "create_policy")
-def _policy(
-    self: IAMBackend, description: str, path: str, policy_document: str, *rest: object, **more: object
-) -> object:
-    _managed(policy_document)
-    return _create_policy(self, description, path, policy_document, *rest, **more)  # type: ignore[arg-type]
-
-
-@method(IAMBackend, "create_policy_version")
-def _version(self: IAMBackend, policy_arn: str, policy_document: str, set_as_default: bool) -> object:
-    _managed(policy_document)
-    return _create_policy_version(self, policy_arn, policy_document, set_as_default)
-
-
-@method(IAMBackend, "create_role")
-def _role(self: IAMBackend, role_name: str, assume_role_policy_document: str, *rest: object, **more: object) -> object:
-    _trust(assume_role_policy_document)
-    return _create_role(self, role_name, assume_role_policy_document, *rest, **more)  # type: ignore[arg-type]
-
-
-@method(IAMBackend, "update_assume_role_policy")
-def _assume(self: IAMBackend, role_name: str, policy_document: str) -> None:
-    _trust(policy_document)
-    _update_assume_role_policy(self, role_name, policy_document)
-
-
-@method(EventsBackend, "put_rule")
-def _rule(self: EventsBackend, name: str, *rest: object, event_pattern: str | None = None, **more: object) -> object:
+def _pattern(event_pattern: str | None) -> None:
     if event_pattern and len(event_pattern) > PATTERN_CHARACTERS:
         raise ValidationException(
             f"1 validation error detected: Value '{event_pattern}' at 'eventPattern' failed to satisfy constraint: "
             f"Member must have length less than or equal to {PATTERN_CHARACTERS}"
         )
-    return _put_rule(self, name, *rest, event_pattern=event_pattern, **more)  # type: ignore[arg-type]
 
 
-@method(CloudWatchBackend, "put_dashboard")
-def _dashboard(self: CloudWatchBackend, name: str, body: str) -> object:
+def _dashboard(body: str) -> None:
     for number, widget in enumerate(json.loads(body).get("widgets", [])):
-        alarms = widget["properties"]["alarms"] if widget["type"] == "alarm" else [name]
-        if not 1 <= len(alarms) <= WIDGET_ALARMS:
+        if widget["type"] == "alarm" and not 1 <= len(widget["properties"]["alarms"]) <= WIDGET_ALARMS:
             fewer_or_more = f"fewer than 1 items or more than {WIDGET_ALARMS}"
             raise DashboardInvalidInputError(
                 f"The dashboard body is invalid: /widgets/{number}/properties/alarms Should NOT have {fewer_or_more}"
             )
-    return _put_dashboard(self, name, body)
+
+
+check(IAMBackend, "create_policy", "policy_document", _managed)
+check(IAMBackend, "create_policy_version", "policy_document", _managed)
+check(IAMBackend, "create_role", "assume_role_policy_document", _trust)
+check(IAMBackend, "update_assume_role_policy", "policy_document", _trust)
+check(EventsBackend, "put_rule", "event_pattern", _pattern)
+check(CloudWatchBackend, "put_dashboard", "body", _dashboard)
