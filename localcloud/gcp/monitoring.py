@@ -1,4 +1,4 @@
-"""Cloud Monitoring of subscriptions: sampled at intervals, visible late, with gaps on request.
+"""Cloud Monitoring of subscriptions: sampled at intervals, visible late.
 
 How often and how late: https://cloud.google.com/monitoring/api/metrics_gcp_p_z#gcp-pubsub
 """
@@ -89,18 +89,9 @@ class Monitoring(Plugin):
         super().__init__(site)
         self.samples = Samples(site.options.metric_delay)
         self.newest = self.samples.newest
-        self.controls = {"metric-gap": self.gap}
-        self._gap_until = 0.0
-        self._sampling = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-
-    def gap(self, wanted: dict[str, Any]) -> dict[str, float]:
-        """Stop sampling for `{"seconds": n}` of the cloud's clock; 0 ends the gap."""
-        with self._sampling:
-            self._gap_until = self._site.clock.now() + float(wanted["seconds"])
-        return {"until": self._gap_until}
 
     def stop(self) -> None:
         self._ended.set()
@@ -111,9 +102,7 @@ class Monitoring(Plugin):
         at = clock.now()
         while not clock.wait(self._ended, at - clock.now()):
             try:
-                with self._sampling:
-                    if clock.now() >= self._gap_until:
-                        self.sample()
+                self.sample()
             except Exception:
                 traceback.print_exc(file=sys.stderr)  # leaves a gap, as when the real service fails
             at = max(at + period, clock.now())

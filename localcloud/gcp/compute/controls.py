@@ -19,7 +19,6 @@ class ComputeControls:
             "compute/list": lambda _: self._list(),
             "compute/preempt": self._preempt,
             "compute/stockout": self._limit,
-            "compute/health": self._health_of_all,
             "compute/kill": self._kill,
             "compute/settings": self._settings,
             "compute/registry": lambda _: {"address": groups.host.registry.address()},
@@ -70,13 +69,6 @@ class ComputeControls:
                     wanted.get("zone", ""), wanted.get("machine_type", ""),
                 )]  # fmt: skip
         return {"limits": len(self._groups.capacity.limits)}
-
-    def _health_of_all(self, wanted: Json) -> Json:
-        """Let autoscalers see their instances as healthy or not: `{"healthy": false}`."""
-        with self._groups.lock:
-            for scaler in self._groups.autoscalers.values():
-                scaler.healthy = bool(wanted["healthy"])
-        return {"autoscalers": len(self._groups.autoscalers)}
 
     def _kill(self, wanted: Json) -> Json:
         """Send SIGKILL to the containers of a VM: `{"instance": name}`."""
