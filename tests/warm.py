@@ -386,7 +386,7 @@ def _read(cloud: str) -> None:
     """Read what localcloud's provider reads, and import the SDK's modules of the types that it knows."""
     names = (f"localcloud.{cloud}.provider.server", f"pulumi_{cloud}", "pulumi._types")
     server, sdk, sdk_types = (importlib.import_module(name) for name in names)
-    provider = getattr(server, f"{cloud.title()}Provider")()
+    provider = server.PROVIDER
     for row in provider.kind.rows.values():
         _, module, name = row.token.split(":")
         # It keeps what it finds out about a class.

@@ -11,7 +11,8 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
@@ -76,26 +77,29 @@ def _half_made(error: resources.HalfMadeError) -> grpc.Status:
     return _Status(str(error), status.SerializeToString())
 
 
-class Provider(Protocol):
-    """The provider of one cloud."""
+@dataclass(frozen=True)
+class Provider:
+    """The provider of one cloud.
 
-    version: str  # version of the SDK whose types the table describes
-    config: frozenset[str]  # the known settings
-    default_tags: str  # the setting of the default tags
-    errors: tuple[type[Exception], ...]  # exceptions that its clients raise
+    Attributes:
+        kind: Its table.
+        version: Of the SDK whose types the table describes.
+        config: The known settings.
+        default_tags: The setting of the default tags.
+        errors: Exceptions that its clients raise.
+        configure: Makes the clients from settings; its ValueError names one that is missing.
+        invoke: Answers a function: token, arguments, clients.
+        resource: Runs the operations of a type.
+    """
 
-    @property
-    def kind(self) -> Kind: ...
-
-    def configure(self, settings: dict[str, Any]) -> Any:
-        """Create the clients.
-
-        Raises:
-            ValueError: A setting is missing; the text names it.
-        """
-        ...
-
-    def invoke(self, token: str, args: dict[str, Any], clients: Any) -> dict[str, Any]: ...
+    kind: Kind
+    version: str
+    config: frozenset[str]
+    default_tags: str
+    errors: tuple[type[Exception], ...]
+    configure: Callable[[dict[str, Any]], Any]
+    invoke: Callable[[str, dict[str, Any], Any], dict[str, Any]]
+    resource: type[resources.ProviderResource] = resources.ProviderResource
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
@@ -220,23 +224,21 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def _resource(self, request: Any, inputs: dict[str, Any]) -> resources.ProviderResource:
         region = inputs.get("region")
         this = self.provider.kind.row(_token(request))
-        return self.resource(this, self.clients, None if has_unknown(region) else region)
-
-    resource = resources.ProviderResource
+        return self.provider.resource(this, self.clients, None if has_unknown(region) else region)
 
 
 def _token(request: Any) -> str:
     return request.urn.split("::")[2].split("$")[-1]
 
 
-def serve(servicer: Servicer) -> None:
+def serve(provider: Provider) -> None:
     """Serve until the engine ends this process or itself ends. The first line on stdout is the port."""
     ended, parent = threading.Event(), os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     options = [("grpc.max_receive_message_length", 400 << 20), ("grpc.max_send_message_length", 400 << 20)]
     server = grpc.server(ThreadPoolExecutor(max_workers=32), options=options)
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(provider), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)

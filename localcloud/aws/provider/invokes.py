@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from botocore import xform_name
@@ -12,10 +13,6 @@ from localcloud.provider.invokes import look_up
 from .resources import Clients
 
 ZONE_KEYS = ("filters", "state", "excludeNames", "excludeZoneIds", "allAvailabilityZones", "region")
-
-
-def invoke(token: str, args: dict[str, Any], clients: Clients) -> dict[str, Any]:
-    return look_up(FUNCTIONS, token, args, clients)
 
 
 def _identity(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
@@ -156,3 +153,4 @@ FUNCTIONS: dict[str, Any] = {
     "aws:ec2/getSubnet:getSubnet": (_subnet, SUBNET_KEYS),
     "aws:ec2/getVpc:getVpc": (_vpc, ("id", "default", "cidrBlock", "state", "filters", "tags", "region")),
 }
+invoke = partial(look_up, FUNCTIONS)

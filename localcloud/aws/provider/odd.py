@@ -1,9 +1,7 @@
-"""Rules that the table cannot express: conditional replacement, what a type refuses beyond AWS's model, and which
-answers of Batch equal the request."""
+"""Rules that the table cannot express: conditional replacement, and what a type refuses beyond AWS's model."""
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -53,23 +51,3 @@ def check(inputs: dict[str, Any]) -> None:
     seconds = (inputs.get("timeout") or {}).get("attemptDurationSeconds")
     if seconds is not None and not has_unknown(seconds) and seconds < 60:  # job_definition.go: IntAtLeast(60)
         raise RefusedError("timeout.attemptDurationSeconds", f"{seconds} is below 60")
-
-
-def _container(text: str) -> dict[str, Any]:
-    """Return container properties without the empty lists that Batch's answers add.
-
-    Source: reduce() of container_properties.go in
-    https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/batch
-    """
-    kept = {key: value for key, value in json.loads(text).items() if value != []}
-    if "environment" in kept:
-        kept["environment"] = sorted(kept["environment"], key=lambda each: each["name"])
-    if log := kept.get("logConfiguration"):
-        kept["logConfiguration"] = {key: value for key, value in log.items() if value not in ([], {})}
-    if linux := kept.get("linuxParameters"):
-        kept["linuxParameters"] = {key: value for key, value in linux.items() if value != []}
-    return kept
-
-
-DOCUMENTS = {"containerProperties": _container}
-"""Reduce two documents to what they must share to be equal."""

@@ -1,4 +1,4 @@
-"""AWS's resources: the shared interpreter on boto3's clients."""
+"""boto3's clients, as the shared interpreter calls them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,9 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from localcloud.provider import plan, resources
-from localcloud.provider.plan import Props, check, merged_tags
-from localcloud.provider.resources import HalfMadeError
+from localcloud.provider.plan import Props
 from localcloud.provider.table import Row
 
-from . import odd
-from .table import row
-
-__all__ = ["Clients", "HalfMadeError", "Props", "Resource", "check", "diff", "merged_tags"]
 GLOBAL = {"iam", "budgets"}
 """Services whose resources have no region."""
 GONE = re.compile(r"NotFound|Unknown$|NoSuch|DoesNotExist|NotExist|not exist|^404$")
@@ -69,21 +63,3 @@ class Clients:
         """Whether an error says that something does not exist."""
         details = getattr(error, "response", {}).get("Error", {})
         return bool(GONE.search(details.get("Code", "")) or GONE.search(details.get("Message", "")))
-
-
-class Resource(resources.ProviderResource):
-    """One resource of a type, through the clients of a provider."""
-
-    def __init__(self, token: str, clients: Clients, region: str | None = None) -> None:
-        super().__init__(row(token), clients, region)
-
-    def same(self, key: str, wanted: Any, found: Any) -> bool:
-        """Batch documents are compared whole: see `odd`."""
-        if key in odd.DOCUMENTS:
-            return odd.DOCUMENTS[key](wanted) == odd.DOCUMENTS[key](found)
-        return super().same(key, wanted, found)
-
-
-def diff(token: str, old: Props, new: Props, ignored: list[str] | None = None) -> dict[str, tuple[str, bool]]:
-    """Return what changes between two inputs: path to (add, delete or update; whether it replaces the resource)."""
-    return plan.diff(row(token), old, new, ignored)

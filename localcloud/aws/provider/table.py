@@ -121,16 +121,3 @@ def operation_model(service: str, method: str) -> Any:
 
 
 AWS = Aws()
-
-
-def rows() -> dict[str, Row]:
-    return AWS.rows
-
-
-def row(token: str) -> Row:
-    """Return the row of a type token.
-
-    Raises:
-        UnknownTypeError: The table has none; the text names the nearest.
-    """
-    return AWS.row(token)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from localcloud.provider.invokes import look_up
 
 from .calls import Calls
-
-
-def invoke(token: str, args: dict[str, Any], calls: Calls) -> dict[str, Any]:
-    return look_up(FUNCTIONS, token, args, calls)
 
 
 def _client(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
@@ -82,3 +79,4 @@ FUNCTIONS: dict[str, Any] = {
     "gcp:filestore/getInstance:getInstance": (_file_system, ("location", "name")),
     "gcp:compute/getZones:getZones": (_zones, ("project", "region")),
 }
+invoke = partial(look_up, FUNCTIONS)

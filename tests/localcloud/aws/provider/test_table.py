@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from localcloud.aws.provider import invokes, resources
-from localcloud.aws.provider.table import operation_model, row, rows
+from localcloud.aws.provider import invokes
+from localcloud.aws.provider.resources import Clients
+from localcloud.aws.provider.table import AWS, operation_model
+from localcloud.provider import plan
 from localcloud.provider.convert import UNKNOWN, RefusedError, covers, from_api, to_api
+from localcloud.provider.resources import ProviderResource
 from localcloud.provider.table import Row, UnknownTypeError, fill
 
 CE = "aws:batch/computeEnvironment:ComputeEnvironment"
@@ -43,7 +46,7 @@ def environment(role: str | None = None, **changes: Any) -> dict[str, Any]:
 
 def checked(token: str, **inputs: Any) -> dict[str, Any]:
     """Checked inputs of a new resource called `main`."""
-    return resources.check(row(token), "main", {}, inputs, b"seed")
+    return plan.check(AWS.row(token), "main", {}, inputs, b"seed")
 
 
 def sdk_class(token: str) -> type:
@@ -58,9 +61,9 @@ def camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-@pytest.mark.parametrize("token", sorted(rows()))
+@pytest.mark.parametrize("token", sorted(AWS.rows))
 def test_row_fits_the_service_model(token: str) -> None:
-    this = row(token)
+    this = AWS.row(token)
     extra = [step["each"] for step in this.delete + this.update if "each" in step]
     for step in [*this.steps(), *this.read, *this.delete, *this.tags, *extra]:
         model = operation_model(step.get("service", this.service), step["op"])
@@ -68,9 +71,9 @@ def test_row_fits_the_service_model(token: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("token", sorted(rows()))
+@pytest.mark.parametrize("token", sorted(AWS.rows))
 def test_row_speaks_of_properties_that_the_sdk_has(token: str) -> None:
-    this, made = row(token), sdk_class(token)
+    this, made = AWS.row(token), sdk_class(token)
     parameters = inspect.signature(made._internal_init).parameters  # type: ignore[attr-defined]
     given = {camel(name) for name in parameters} | {"region"}  # iam has no region; every row takes one
     assert set(this.properties) - {"tagsAll"} <= given
@@ -83,10 +86,10 @@ def test_row_speaks_of_properties_that_the_sdk_has(token: str) -> None:
     assert set(this.computed) | set(this.required) | set(this.defaults) <= set(this.properties)
 
 
-@pytest.mark.parametrize("token", sorted(rows()))
+@pytest.mark.parametrize("token", sorted(AWS.rows))
 def test_no_property_of_a_row_is_deaf_to_a_change(token: str) -> None:
-    this = row(token)
-    resource = resources.Resource(token, resources.Clients("us-west-2"))
+    this = AWS.row(token)
+    resource = ProviderResource(AWS.row(token), Clients("us-west-2"))
     heard = {name for step in this.update + this.set for name in resource._roots(step)}
     heard |= {rule.split(".")[0] for rule in this.replace} | set(this.own) | {"tags", "tagsAll", "region"}
     fixed = {name for name, rule in this.allowed.items() if isinstance(rule, list) and len(rule) == 1}
@@ -159,12 +162,12 @@ def test_unknown_type_and_function_name_the_nearest() -> None:
     with pytest.raises(
         UnknownTypeError, match=r"aws:batch/jobQueues:JobQueue.*did you mean 'aws:batch/jobQueue:JobQueue'"
     ):
-        row("aws:batch/jobQueues:JobQueue")
+        AWS.row("aws:batch/jobQueues:JobQueue")
     with pytest.raises(UnknownTypeError, match=r"did you mean 'aws:index/getRegion:getRegion'"):
-        invokes.invoke("aws:index/getRegions:getRegions", {}, resources.Clients("us-west-2"))
+        invokes.invoke("aws:index/getRegions:getRegions", {}, Clients("us-west-2"))
     token = "aws:index/getAvailabilityZones:getAvailabilityZones"
     with pytest.raises(RefusedError, match="did you mean 'excludeNames'"):
-        invokes.invoke(token, {"excludedNames": []}, resources.Clients("us-west-2"))
+        invokes.invoke(token, {"excludedNames": []}, Clients("us-west-2"))
 
 
 def test_a_value_that_a_preview_does_not_know_passes() -> None:
@@ -183,10 +186,10 @@ def test_a_value_that_a_preview_does_not_know_passes() -> None:
 )
 def test_automatic_name(token: str, key: str, pattern: str) -> None:
     given = {"priority": 1, "state": "ENABLED", "assumeRolePolicy": "{}", "targetKeyId": "k"}
-    known = {name: value for name, value in given.items() if name in row(token).properties}
+    known = {name: value for name, value in given.items() if name in AWS.row(token).properties}
     first = checked(token, **known)[key]
     assert re.fullmatch(pattern, first)
-    again = resources.check(row(token), "main", {key: first}, known, b"another seed")
+    again = plan.check(AWS.row(token), "main", {key: first}, known, b"another seed")
     assert again[key] == first, "a resource keeps the name that it was given"
 
 
@@ -203,11 +206,11 @@ def test_automatic_name(token: str, key: str, pattern: str) -> None:
 )
 def test_an_automatic_name_is_refused_where_it_is_too_long_and_never_cut(token: str, key: str, most: int) -> None:
     given = {"priority": 1, "state": "ENABLED", "assumeRolePolicy": "{}", "targetKeyId": "k"}
-    known = {name: value for name, value in given.items() if name in row(token).properties}
-    fits = resources.check(row(token), "n" * (most - 8), {}, known, b"s")[key]
+    known = {name: value for name, value in given.items() if name in AWS.row(token).properties}
+    fits = plan.check(AWS.row(token), "n" * (most - 8), {}, known, b"s")[key]
     assert len(fits.removeprefix("alias/")) == most
     with pytest.raises(RefusedError, match=f"7 random characters has {most + 1}; .* at most {most}"):
-        resources.check(row(token), "n" * (most - 7), {}, known, b"s")
+        plan.check(AWS.row(token), "n" * (most - 7), {}, known, b"s")
 
 
 OWN_ROLE = "arn:aws:iam::123456789012:role/batch"
@@ -275,7 +278,7 @@ LINKED = "arn:aws:iam::123456789012:role/aws-service-role/batch.amazonaws.com/AW
     ],
 )
 def test_compute_environment_replacement(old: dict[str, Any], new: dict[str, Any], path: str, replaces: bool) -> None:
-    changes = resources.diff(CE, old, new)
+    changes = plan.diff(AWS.row(CE), old, new)
     nearest = next(found for found in changes if found.startswith(path))
     assert changes[nearest][1] is replaces
 
@@ -299,40 +302,40 @@ def test_compute_environment_replacement(old: dict[str, Any], new: dict[str, Any
     ],
 )
 def test_replacement(token: str, old: dict[str, Any], new: dict[str, Any], replaced: set[str]) -> None:
-    changes = resources.diff(token, old, new)
+    changes = plan.diff(AWS.row(token), old, new)
     assert changes
     assert {path for path, (_, replaces) in changes.items() if replaces} == replaced
 
 
 def test_no_difference_in_order_of_sets_form_of_json_or_number_as_text() -> None:
     shuffled = environment(instanceTypes=["m6i.large", "c6i.large"], maxVcpus="16")
-    assert resources.diff(CE, environment(), shuffled) == {}
+    assert plan.diff(AWS.row(CE), environment(), shuffled) == {}
     old = {"containerProperties": json.dumps({"a": [1], "b": 2})}
-    assert resources.diff(DEFINITION, old, {"containerProperties": '{"b":2,\n "a":[1]}'}) == {}
-    assert resources.diff(QUEUE, {"tags": {}}, {}) == {}
-    assert resources.diff(CE, environment(), environment(maxVcpus=32), ["computeResources"]) == {}
+    assert plan.diff(AWS.row(DEFINITION), old, {"containerProperties": '{"b":2,\n "a":[1]}'}) == {}
+    assert plan.diff(AWS.row(QUEUE), {"tags": {}}, {}) == {}
+    assert plan.diff(AWS.row(CE), environment(), environment(maxVcpus=32), ["computeResources"]) == {}
 
 
 def test_a_changed_template_makes_its_version_unknown_but_changed_tags_do_not() -> None:
-    this = resources.Resource(TEMPLATE, resources.Clients("us-west-2"))
+    this = ProviderResource(AWS.row(TEMPLATE), Clients("us-west-2"))
     state = {"userData": "YQ==", "latestVersion": 3, "defaultVersion": 3, "arn": "arn:x"}
     changed = this.preview_update({"userData": "YQ=="}, state, {"userData": "Yg=="})
     assert (changed["latestVersion"], changed["arn"]) == (UNKNOWN, "arn:x")
     tagged = this.preview_update({"tags": {}}, state, {"tags": {"a": "b"}, "tagsAll": {"a": "b"}})
     assert tagged["latestVersion"] == 3
-    definition = resources.Resource(DEFINITION, resources.Clients("us-west-2"))
+    definition = ProviderResource(AWS.row(DEFINITION), Clients("us-west-2"))
     revised = definition.preview_update({"timeout": {}}, {"arn": "a:1"}, {"timeout": {"attemptDurationSeconds": 60}})
     assert revised["arn"] == UNKNOWN
 
 
 def test_default_tags_lose_to_a_resources_own() -> None:
-    assert resources.merged_tags({"team": "b"}, {"team": "a", "env": "dev"}) == {"team": "b", "env": "dev"}
-    assert resources.merged_tags({"team": UNKNOWN}, {"env": "dev"}) == UNKNOWN
+    assert plan.merged_tags({"team": "b"}, {"team": "a", "env": "dev"}) == {"team": "b", "env": "dev"}
+    assert plan.merged_tags({"team": UNKNOWN}, {"env": "dev"}) == UNKNOWN
 
 
 def test_values_to_botocore_and_back() -> None:
     shape = operation_model("batch", "create_compute_environment").input_shape.members["computeResources"]
-    names = row(CE).names
+    names = AWS.row(CE).names
     aws = to_api(RESOURCES, shape, "computeResources", names)
     assert aws["maxvCpus"] == 16
     assert aws["ec2Configuration"] == [{"imageType": "ECS_AL2023"}]
@@ -357,5 +360,5 @@ def test_covers(wanted: Any, found: Any, answer: bool) -> None:
 
 
 def test_every_row_is_a_row() -> None:
-    assert len(rows()) == 56
-    assert all(isinstance(this, Row) for this in rows().values())
+    assert len(AWS.rows) == 56
+    assert all(isinstance(this, Row) for this in AWS.rows.values())

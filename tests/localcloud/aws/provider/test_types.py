@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.aws.provider import invokes, resources
-from localcloud.aws.provider.table import row
+from localcloud.aws.provider import invokes
+from localcloud.aws.provider.resources import Clients
+from localcloud.aws.provider.table import AWS
 from localcloud.cloud import Cloud
+from localcloud.provider import plan
+from localcloud.provider.resources import HalfMadeError, ProviderResource
 
 pytestmark = pytest.mark.xdist_group("localcloud-provider")
 TRUST = json.dumps(
@@ -29,20 +32,20 @@ def policy(action: str, resource: str = "*") -> str:
 
 
 @pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[resources.Clients]:
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     """Clients as the provider makes them, with the environment of a running localcloud."""
     started = Cloud(tmp_path_factory.mktemp("cloud"), batch_transition_seconds=0.05, relation_seconds=0.1)
     with pytest.MonkeyPatch.context() as patch, started as cloud:
         for key, value in cloud.settings.items():
             if key.startswith("AWS_"):
                 patch.setenv(key, value)
-        yield resources.Clients("us-west-2")
+        yield Clients("us-west-2")
 
 
 class World:
     """Resources that the types under test need; the provider makes them and they last for the module."""
 
-    def __init__(self, clients: resources.Clients) -> None:
+    def __init__(self, clients: Clients) -> None:
         self.clients = clients
         self._made: dict[str, dict[str, Any]] = {}
 
@@ -151,21 +154,21 @@ class World:
         ]
 
 
-def create(clients: resources.Clients, token: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def create(clients: Clients, token: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Check and create. Returns the id and the outputs."""
-    return resources.Resource(token, clients).create(complete(token, name, given), 30)
+    return ProviderResource(AWS.row(token), clients).create(complete(token, name, given), 30)
 
 
 def complete(token: str, name: str, given: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
     """Inputs as the provider's Check answers them."""
-    inputs = resources.check(row(token), name, old or {}, given, name.encode())
-    if row(token).taggable:
-        inputs["tagsAll"] = resources.merged_tags(inputs.get("tags"), {"team": "test"})
+    inputs = plan.check(AWS.row(token), name, old or {}, given, name.encode())
+    if AWS.row(token).taggable:
+        inputs["tagsAll"] = plan.merged_tags(inputs.get("tags"), {"team": "test"})
     return inputs
 
 
 @pytest.fixture(scope="module")
-def world(clients: resources.Clients) -> World:
+def world(clients: Clients) -> World:
     return World(clients)
 
 
@@ -390,29 +393,29 @@ LIVES: dict[str, Any] = {
 @pytest.mark.parametrize("token", sorted(LIVES))
 def test_life(token: str, world: World) -> None:
     given, changes = LIVES[token](world)
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     inputs = complete(token, "life", given)
     resource_id, outputs = resource.create(inputs, 30)
     assert resource_id
-    assert outputs.keys() >= {key for key in row(token).out if key == "arn"}
+    assert outputs.keys() >= {key for key in AWS.row(token).out if key == "arn"}
 
     seen = resource.read(resource_id, outputs, inputs, {"team": "test"})
     assert seen is not None
     assert seen[1] == inputs, "a refresh finds nothing"
     again = complete(token, "life", given, inputs)
-    assert resources.diff(token, inputs, again) == {}, "a second up finds nothing"
+    assert plan.diff(AWS.row(token), inputs, again) == {}, "a second up finds nothing"
 
     if changes:
         merged = {key: value for key, value in (given | changes).items() if value is not None}
         news = complete(token, "life", merged, inputs)
-        differences = resources.diff(token, inputs, news)
+        differences = plan.diff(AWS.row(token), inputs, news)
         assert differences
         assert not any(replaces for _, replaces in differences.values())
         outputs = resource.update(resource_id, inputs, outputs, news, 30)
         seen = resource.read(resource_id, outputs, news, {"team": "test"})
         assert seen is not None
         assert seen[1] == news, "what was updated is there"
-        if row(token).taggable:
+        if AWS.row(token).taggable:
             assert seen[0]["tagsAll"] == {"team": "test", **(merged.get("tags") or {})}
 
     resource.delete(resource_id, outputs, 30)
@@ -425,7 +428,7 @@ def test_a_job_definition_keeps_older_revisions_only_when_told_so(world: World) 
     token = "aws:batch/jobDefinition:JobDefinition"
     for keep, active in ((False, 2), (True, 1)):
         given = {"type": "container", "containerProperties": container("a"), "deregisterOnNewRevision": keep}
-        resource = resources.Resource(token, world.clients)
+        resource = ProviderResource(AWS.row(token), world.clients)
         inputs = complete(token, f"revision{keep}", given)
         resource_id, outputs = resource.create(inputs, 30)
         news = complete(token, f"revision{keep}", given | {"containerProperties": container("b")}, inputs)
@@ -442,7 +445,7 @@ def test_empty_lists_that_batch_adds_to_a_container_are_no_change(world: World) 
     needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
     document = {"image": "i", "resourceRequirements": needs, "linuxParameters": {"initProcessEnabled": True}}
     inputs = complete(token, "lists", {"type": "container", "containerProperties": json.dumps(document)})
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     resource_id, outputs = resource.create(inputs, 30)
     seen = resource.read(resource_id, outputs, inputs, {})
     assert seen is not None
@@ -453,7 +456,7 @@ def test_empty_lists_that_batch_adds_to_a_container_are_no_change(world: World) 
 def test_a_budgets_notices_are_put_in_the_place_of_the_old(world: World) -> None:
     token = "aws:budgets/budget:Budget"
     given = {"budgetType": "COST", "timeUnit": "MONTHLY", "limitAmount": "20", "limitUnit": "USD"}
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     inputs = complete(token, "notices", given | {"notifications": [notice(50), notice(80)]})
     resource_id, outputs = resource.create(inputs, 30)
     news = complete(token, "notices", given | {"notifications": [notice(50), notice(90)]}, inputs)
@@ -467,7 +470,7 @@ def test_a_budgets_notices_are_put_in_the_place_of_the_old(world: World) -> None
 def test_a_template_update_is_a_new_default_version(world: World) -> None:
     token = "aws:ec2/launchTemplate:LaunchTemplate"
     given = {"userData": "YQ==", "updateDefaultVersion": True}
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     inputs = complete(token, "versions", given)
     resource_id, outputs = resource.create(inputs, 30)
     assert (outputs["latestVersion"], outputs["defaultVersion"]) == (1, 1)
@@ -479,10 +482,10 @@ def test_a_template_update_is_a_new_default_version(world: World) -> None:
 def test_what_was_only_half_made_is_completed_by_the_next_update(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     token = "aws:s3/bucket:Bucket"
     inputs = complete(token, "half", {"tags": {"a": "b"}})
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     with monkeypatch.context() as patch:
         patch.setattr(resource, "_run", lambda *_: 1 / 0)
-        with pytest.raises(resources.HalfMadeError) as half:
+        with pytest.raises(HalfMadeError) as half:
             resource.create(inputs, 30)
     kept = half.value
     assert (kept.resource_id, kept.inputs) == (inputs["bucket"], inputs)
@@ -491,7 +494,7 @@ def test_what_was_only_half_made_is_completed_by_the_next_update(world: World, m
     assert seen[1]["tagsAll"] == {}
     outputs = resource.update(kept.resource_id, inputs, kept.outputs, inputs, 30)
     assert resource.read(kept.resource_id, outputs, inputs, {"team": "test"}) == (outputs, inputs)
-    group = resources.Resource("aws:ec2/securityGroup:SecurityGroup", world.clients)
+    group = ProviderResource(AWS.row("aws:ec2/securityGroup:SecurityGroup"), world.clients)
     given = complete(group.row.token, "whole", {"vpcId": world.vpc()})
     group_id, outputs = group.create(given, 30)
     assert group.update(group_id, given, outputs, given, 30) == outputs
@@ -503,14 +506,14 @@ def test_a_nat_gateway_takes_its_interface_with_it(world: World) -> None:
     given = {"allocationId": address, "subnetId": world.subnet()}
     before = world.clients.get("ec2").describe_network_interfaces()["NetworkInterfaces"]
     resource_id, outputs = create(world.clients, token, "nat", given)
-    resources.Resource(token, world.clients).delete(resource_id, outputs, 30)
+    ProviderResource(AWS.row(token), world.clients).delete(resource_id, outputs, 30)
     assert world.clients.get("ec2").describe_network_interfaces()["NetworkInterfaces"] == before
 
 
 def test_a_policy_is_updated_more_often_than_it_keeps_versions(world: World) -> None:
     token = "aws:iam/policy:Policy"
     inputs = complete(token, "often", {"policy": policy("s3:GetObject")})
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     resource_id, outputs = resource.create(inputs, 30)
     for number in range(6):
         news = complete(token, "often", {"policy": policy("s3:GetObject", f"arn:aws:s3:::b{number}")}, inputs)
@@ -525,7 +528,7 @@ def test_a_bucket_with_objects_goes_only_by_force(world: World) -> None:
     token = "aws:s3/bucket:Bucket"
     resource_id, outputs = create(world.clients, token, "full", {})
     world.clients.get("s3").put_object(Bucket=resource_id, Key="a", Body=b"a")
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     with pytest.raises(ClientError, match="BucketNotEmpty"):
         resource.delete(resource_id, outputs, 30)
     resource.delete(resource_id, outputs | {"forceDestroy": True}, 30)
@@ -540,20 +543,20 @@ def test_a_compute_environment_in_use_is_deleted_once_and_the_error_told(world: 
     orders = [{"order": 1, "computeEnvironment": outputs["arn"]}]
     queue = {"state": "ENABLED", "priority": 1, "computeEnvironmentOrders": orders}
     queue_id, queue_outputs = create(world.clients, "aws:batch/jobQueue:JobQueue", "user", queue)
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     with pytest.raises(ClientError, match="found existing JobQueue relationship"):
         resource.delete(resource_id, outputs, 30)
     seen = resource.read(resource_id, outputs, {}, {})
     assert seen is not None
     assert seen[0]["state"] == "DISABLED"
-    resources.Resource("aws:batch/jobQueue:JobQueue", world.clients).delete(queue_id, queue_outputs, 30)
+    ProviderResource(AWS.row("aws:batch/jobQueue:JobQueue"), world.clients).delete(queue_id, queue_outputs, 30)
     resource.delete(resource_id, outputs, 30)
 
 
 def test_drift_is_found_and_undone(world: World) -> None:
     token = "aws:ecr/repository:Repository"
     inputs = complete(token, "drift", {"imageTagMutability": "IMMUTABLE", "tags": {"a": "b"}})
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     resource_id, outputs = resource.create(inputs, 30)
     client = world.clients.get("ecr")
     client.put_image_tag_mutability(repositoryName=resource_id, imageTagMutability="MUTABLE")
@@ -561,7 +564,7 @@ def test_drift_is_found_and_undone(world: World) -> None:
     seen = resource.read(resource_id, outputs, inputs, {"team": "test"})
     assert seen is not None
     assert seen[1] == inputs | {"imageTagMutability": "MUTABLE", "tags": {}, "tagsAll": {"team": "test"}}
-    assert set(resources.diff(token, seen[1], inputs)) == {"imageTagMutability", "tags.a", "tagsAll.a"}
+    assert set(plan.diff(AWS.row(token), seen[1], inputs)) == {"imageTagMutability", "tags.a", "tagsAll.a"}
 
 
 @pytest.mark.parametrize(
@@ -581,11 +584,11 @@ def test_drift_is_found_and_undone(world: World) -> None:
 )
 def test_import(token: str, given: Any, world: World) -> None:
     inputs = complete(token, "imported", given(world))
-    resource = resources.Resource(token, world.clients)
+    resource = ProviderResource(AWS.row(token), world.clients)
     resource_id, outputs = resource.create(inputs, 30)
     seen = resource.read(resource_id, {}, {}, {"team": "test"})
     assert seen is not None
-    assert resources.diff(token, seen[1], inputs) == {}
+    assert plan.diff(AWS.row(token), seen[1], inputs) == {}
     assert seen[0]["arn"] == outputs["arn"]
 
 
