@@ -1,5 +1,5 @@
 """`pulumi-resource-aws` in Python: `localcloud.provider` on boto3.
 
 `types/*.yaml` describes each type, `table.py` reads it, `convert.py` converts values to botocore's shapes and back,
-`resources.py` makes the calls, `server.py` speaks the engine's protocol.
+`clients.py` makes the calls, `server.py` speaks the engine's protocol.
 """

@@ -10,7 +10,7 @@ from botocore import xform_name
 from localcloud.provider.convert import RefusedError, tag_map
 from localcloud.provider.invokes import look_up
 
-from .resources import Clients
+from .clients import Clients
 
 ZONE_KEYS = ("filters", "state", "excludeNames", "excludeZoneIds", "allAvailabilityZones", "region")
 

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from localcloud.provider.server import Provider, serve
 
 from . import invokes
-from .resources import Clients
+from .clients import Clients
 from .table import AWS
 
 CONFIG = frozenset(

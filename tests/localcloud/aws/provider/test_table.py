@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from localcloud.aws.provider import invokes
-from localcloud.aws.provider.resources import Clients
+from localcloud.aws.provider.clients import Clients
 from localcloud.aws.provider.table import AWS, operation_model
 from localcloud.provider import plan
 from localcloud.provider.convert import UNKNOWN, RefusedError, covers, from_api, to_api

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws.provider import invokes
-from localcloud.aws.provider.resources import Clients
+from localcloud.aws.provider.clients import Clients
 from localcloud.aws.provider.table import AWS
 from localcloud.cloud import Cloud
 from localcloud.provider import plan
