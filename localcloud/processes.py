@@ -1,10 +1,14 @@
-"""Processes of this machine."""
+"""Processes of this machine, and those that the engine starts."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def alive(pid: int) -> bool:
@@ -33,3 +37,21 @@ def descendants(pid: int) -> list[int]:
         found += below
         open_pids += below
     return found
+
+
+def serve_plugin(server: Any, stop: Callable[[], None] = lambda: None) -> None:
+    """Serve gRPC until the engine ends this process or itself ends. The first line on stdout is the port.
+
+    Args:
+        stop: Called before the server stops.
+    """
+    ended, parent = threading.Event(), os.getppid()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    while not ended.wait(1.0) and os.getppid() == parent:
+        pass
+    stop()
+    server.stop(0.5).wait()

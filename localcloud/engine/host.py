@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +21,8 @@ from typing import Any
 import grpc
 from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+
+from localcloud.processes import serve_plugin
 
 BAIL = 32  # the executor's exit code for "the error is already reported"
 
@@ -144,17 +145,8 @@ def main(executor: str) -> None:
     Args:
         executor: The SDK's program runner `pulumi-language-python-exec`, which the build put next to the CLI.
     """
-    ended, parent = threading.Event(), os.getppid()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
     host = LanguageHost(next((part for part in sys.argv[1:] if not part.startswith("-")), ""), executor)
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    print(port, flush=True)
-    while not ended.wait(1.0) and os.getppid() == parent:
-        pass
-    host.stop()
-    server.stop(0.5).wait()
+    serve_plugin(server, host.stop)
     os._exit(0)

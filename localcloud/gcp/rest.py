@@ -17,7 +17,9 @@ from localcloud.gcp.wire import Request, Response, RestError
 Value = dict[str, Any]
 VERBS = {"insert": "create", "createAsync": "create", "update": "patch", "updateAsync": "patch", "wait": "get",
          "describe": "get", "getCmekSettings": "get"}  # fmt: skip
-
+STATES = {"enable": "ENABLED", "resume": "ENABLED", "disable": "DISABLED", "pause": "PAUSED",
+          "destroy": "DESTROY_SCHEDULED"}  # fmt: skip
+"""Verbs that only change a state. A key's material goes when its destroyScheduledDuration is over."""
 TERM = r"""\(?\s*(\w+)\s*(?:=|eq|:)\s*["']?([^"'()]+)["']?\s*\)?\s*"""
 
 
@@ -32,7 +34,7 @@ class Rest:
         """Answer a request whose `call` is set."""
         call: Call = request.call
         verb = VERBS.get(call.method.verb, call.method.verb)
-        action = getattr(self, f"do_{verb}", None)
+        action = self._state if verb in STATES else getattr(self, f"do_{verb}", None)
         if action is None:
             raise RestError(501, f"localcloud does not have {call.id}.")
         with self._project.resources.lock:
@@ -143,16 +145,6 @@ class Rest:
         held = [one for one in asked if self._project.policy.allows(request.principal, one, name)]
         return {"permissions": held} if held else {}
 
-    def do_destroy(self, request: Request, call: Call, name: str) -> Value:
-        """Destroy a key version: its material goes when the key's destroyScheduledDuration is over."""
-        return self._state(call, name, "DESTROY_SCHEDULED")
-
-    def do_enable(self, request: Request, call: Call, name: str) -> Value:
-        return self._state(call, name, "ENABLED")
-
-    def do_disable(self, request: Request, call: Call, name: str) -> Value:
-        return self._state(call, name, "DISABLED")
-
     def do_generateServiceIdentity(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
         """The service's agent, which exists from the beginning."""
         service = name.rpartition("/")[2]
@@ -162,15 +154,9 @@ class Rest:
         operation = {"name": f"operations/identity-{next(self._numbers)}", "done": True}
         return {**operation, "response": {"email": email, "uniqueId": str(next(self._numbers))}}
 
-    def do_pause(self, request: Request, call: Call, name: str) -> Value:
-        return self._state(call, name, "PAUSED")
-
-    def do_resume(self, request: Request, call: Call, name: str) -> Value:
-        return self._state(call, name, "ENABLED")
-
-    def _state(self, call: Call, name: str, state: str) -> Value:
+    def _state(self, request: Request, call: Call, name: str) -> Value:
         self._existing(name)
-        self._project.resources.change(name, lambda value: value.update(state=state))
+        self._project.resources.change(name, lambda value: value.update(state=STATES[call.method.verb]))
         return self.answer(call, name, "update")
 
     def _existing(self, name: str) -> Value:

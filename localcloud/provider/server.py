@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import signal
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +14,8 @@ from typing import Any
 import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+
+from localcloud.processes import serve_plugin
 
 from . import plan, resources
 from .convert import RefusedError, has_unknown, nearest
@@ -233,16 +232,8 @@ def _token(request: Any) -> str:
 
 def serve(provider: Provider) -> None:
     """Serve until the engine ends this process or itself ends. The first line on stdout is the port."""
-    ended, parent = threading.Event(), os.getppid()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
     options = [("grpc.max_receive_message_length", 400 << 20), ("grpc.max_send_message_length", 400 << 20)]
     server = grpc.server(ThreadPoolExecutor(max_workers=32), options=options)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(provider), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    print(port, flush=True)
-    while not ended.wait(1.0) and os.getppid() == parent:
-        pass
-    server.stop(0.5).wait()
+    serve_plugin(server)
     sys.exit(0)
