@@ -21,7 +21,7 @@ from localcloud.aws.gateway import Gateway
 from localcloud.aws.mended import gaps  # noqa: F401
 from localcloud.aws.wsgi import serve_socket
 from localcloud.gcp import discovery, schema
-from localcloud.gcp.serve import GcpDaemon, parse
+from tests.localcloud.gcp.running import BASE, RunningGcp
 from tidemill.advice.cache import Cache
 from tidemill.advice.sources import ApiOffError, NoAnswerError, NoPermissionError, Question, ThrottledError
 from tidemill.clouds.aws.advice import AwsSource
@@ -175,20 +175,17 @@ ROLE = "projects/{}/roles/asks"
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpDaemon]:
-    running = GcpDaemon(parse(["--state", str(tmp_path_factory.mktemp("gcp"))]))
-    project = running.site.project
-    running.site.resources.put(f"iam/{ROLE.format(project)}", {"includedPermissions": []})
-    running.site.resources.set_policy(
-        f"cloudresourcemanager/projects/{project}",
-        {"bindings": [{"role": ROLE.format(project), "members": ["user:ann@example.com"]}], "etag": "a"},
-    )
-    yield running
-    running.stop()
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGcp]:
+    with RunningGcp(tmp_path_factory.mktemp("gcp")) as running:
+        role = ROLE.format(running.site.project)
+        running.site.resources.put(f"iam/{role}", {"includedPermissions": []})
+        bindings = [{"role": role, "members": ["user:ann@example.com"]}]
+        running.site.resources.set_policy(f"cloudresourcemanager/{BASE}", {"bindings": bindings, "etag": "a"})
+        yield running
 
 
 @pytest.fixture
-def gcp(daemon: GcpDaemon, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def gcp(daemon: RunningGcp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Makes a source with some permissions."""
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE", f"http://127.0.0.1:{daemon.port}/compute/")
 
@@ -233,7 +230,7 @@ def test_gcp_refuses_what_is_not_granted(gcp: Any, granted: str):
     assert bool(answer.prices) == bool(answer.reclaims) == (granted == BOTH[1])
 
 
-def test_gcp_names_the_command_that_enables_the_api(daemon: GcpDaemon, gcp: Any):
+def test_gcp_names_the_command_that_enables_the_api(daemon: RunningGcp, gcp: Any):
     name = f"serviceusage/projects/{daemon.site.project}/services/compute.googleapis.com"
     known = daemon.site.resources.get(name)
     daemon.site.resources.put(name, {**known, "state": "DISABLED"})  # type: ignore[dict-item]
@@ -245,7 +242,7 @@ def test_gcp_names_the_command_that_enables_the_api(daemon: GcpDaemon, gcp: Any)
     assert all(gap.error.command.startswith("gcloud services enable compute.googleapis.com") for gap in answer.gaps)
 
 
-def test_gcp_throttles(daemon: GcpDaemon, gcp: Any):
+def test_gcp_throttles(daemon: RunningGcp, gcp: Any):
     faults = daemon.controls["advice/faults"]
     faults({"match": "capacityHistory", "answer": "429", "times": 1000})
     try:
@@ -257,7 +254,7 @@ def test_gcp_throttles(daemon: GcpDaemon, gcp: Any):
 
 
 @pytest.mark.parametrize("what", ["capacity", "capacityHistory"])
-def test_gcps_answers_fit_the_discovery_document(daemon: GcpDaemon, gcp: Any, what: str):
+def test_gcps_answers_fit_the_discovery_document(daemon: RunningGcp, gcp: Any, what: str):
     asked: list[tuple[str, Any, Any]] = []
     source = gcp(*BOTH)
     call = source._session.call

@@ -22,14 +22,13 @@ from pathlib import Path
 import boto3
 
 from localcloud.engine.go import build
-from localcloud.gcp.serve import GcpDaemon, parse
+from tests.localcloud.gcp.running import OWNER, RunningGcp
 from tests.store.xml_api import XmlApi
 
 HERE = Path(__file__).parent
 START_SECONDS = 60.0
 BUCKET = "contract"
 REGION = "us-west-2"
-OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 
 
 @dataclass(frozen=True)
@@ -146,14 +145,10 @@ def localcloud_aws(folder: Path) -> Iterator[Server]:
 @contextmanager
 def localcloud_gcp(folder: Path) -> Iterator[Server]:
     """Our Cloud Storage."""
-    daemon = GcpDaemon(parse(["--state", str(folder)]))
-    try:
-        path = "storage/v1/b?project=localcloud-project"
-        daemon.site.call(OWNER, "storage", "POST", path, {"name": BUCKET})
-        token = daemon.site.tokens.issue(OWNER)["access_token"]
-        yield Server("gs", daemon.port, "/storage", (token,))
-    finally:
-        daemon.stop()
+    with RunningGcp(folder) as gcp:
+        gcp.call("storage", "POST", "storage/v1/b?project=localcloud-project", {"name": BUCKET})
+        token = gcp.site.tokens.issue(OWNER)["access_token"]
+        yield Server("gs", gcp.port, "/storage", (token,))
 
 
 def _make_bucket(port: int, key: str, secret: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from obstore.store import GCSStore
 
-from localcloud.gcp.serve import GcpDaemon, parse
+from tests.localcloud.gcp.running import BASE, OWNER, RunningGcp
 from tests.worker.containers import Team
 from tests.worker.gce import Gce
 from tests.worker_image.roots import Root
@@ -19,15 +19,13 @@ from tidemill.store import Store
 
 pytestmark = pytest.mark.namespaces
 
-OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
-PROJECT = "projects/localcloud-project"
-TOPIC, SUBSCRIPTION = f"{PROJECT}/topics/cpu", f"{PROJECT}/subscriptions/cpu"
+TOPIC, SUBSCRIPTION = f"{BASE}/topics/cpu", f"{BASE}/subscriptions/cpu"
 
 
 class Gcp(Team):
     """A team with a bucket and a subscription."""
 
-    daemon: GcpDaemon
+    daemon: RunningGcp
 
     @property
     def store(self) -> Store:
@@ -42,25 +40,22 @@ class Gcp(Team):
         return self.daemon.site.tokens.issue(OWNER)["access_token"]
 
     def call(self, api: str, method: str, path: str, body: dict) -> None:
-        self.daemon.site.call(OWNER, api, method, path, body)
+        self.daemon.call(api, method, path, body)
 
 
 @pytest.fixture
 def gcp(tmp_path: Path) -> Iterator[Gcp]:
     # A held pull is bounded on the cloud's clock, which is fast here.
-    daemon = GcpDaemon(parse(["--state", str(tmp_path / "gcp"), "--time-factor", "20"]))
-    root = tmp_path / "data"
-    (root / "scratch").mkdir(parents=True)
-    team = Gcp(root)
-    team.daemon = daemon
-    try:
-        team.call("storage", "POST", f"storage/v1/b?project={PROJECT.partition('/')[2]}", {"name": "bucket"})
+    with RunningGcp(tmp_path / "gcp", time_factor=20) as daemon:
+        root = tmp_path / "data"
+        (root / "scratch").mkdir(parents=True)
+        team = Gcp(root)
+        team.daemon = daemon
+        team.call("storage", "POST", f"storage/v1/b?project={daemon.site.project}", {"name": "bucket"})
         team.call("pubsub", "PUT", f"v1/{TOPIC}", {})
         team.call("pubsub", "PUT", f"v1/{SUBSCRIPTION}", {"topic": TOPIC, "ackDeadlineSeconds": 600})
         yield team
-    finally:
         team.end()
-        daemon.stop()
 
 
 def test_a_machine_works_on_chunks_and_leaves(gcp, built, program, tmp_path):
@@ -98,5 +93,5 @@ def test_a_machine_works_on_chunks_and_leaves(gcp, built, program, tmp_path):
     assert [gcp.store.get(f"{name}copy") for name in names] == [b"an item"] * 3
     # Nothing is left that anybody would deliver again.
     assert "chunk committed" in done.stdout
-    pulled = gcp.daemon.site.call(OWNER, "pubsub", "POST", f"v1/{SUBSCRIPTION}:pull", {"maxMessages": 1})
+    pulled = gcp.daemon.call("pubsub", "POST", f"v1/{SUBSCRIPTION}:pull", {"maxMessages": 1})
     assert not (pulled or {}).get("receivedMessages")

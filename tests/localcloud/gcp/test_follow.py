@@ -18,8 +18,8 @@ import requests
 from google.oauth2.credentials import Credentials
 from requests.adapters import BaseAdapter
 
-from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.wire import Request, RestError
+from tests.localcloud.gcp.running import BASE, OWNER, RunningGcp
 from tests.localcloud.gcp.virtual_time import VirtualTime
 from tests.unit.google_fakes import gcp_descriptor
 from tidemill.client.results import log_lines
@@ -28,8 +28,6 @@ from tidemill.clouds.gcp import logs, session
 from tidemill.clouds.gcp.account import GcpAccount
 from tidemill.clouds.gcp.session import BusyError, GoogleSession
 
-OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
-BASE = "projects/localcloud-project"
 BUCKET = f"{BASE}/locations/us-central1/buckets/lines"
 JOB = "tiles-0a1b2c3d"
 LINES = 4_000
@@ -40,7 +38,7 @@ class World(BaseAdapter):
     """localcloud's Logging behind HTTP without a socket, and a process for each follower."""
 
     def __init__(self, folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.daemon = GcpDaemon(parse(["--state", str(folder)]))
+        self.daemon = RunningGcp(folder)
         self.start = time.time()
         self.time = VirtualTime(self.start)
         self.site = self.daemon.site
@@ -58,9 +56,9 @@ class World(BaseAdapter):
             monkeypatch.setattr(module, "time", _Time(self.time))
         monkeypatch.setattr(session, "_pooled", self._mounted)
         place = f"v2/{BASE}/locations/us-central1/buckets?bucketId=lines"
-        self.site.call(OWNER, "logging", "POST", place, {"retentionDays": 14})
+        self.daemon.call("logging", "POST", place, {"retentionDays": 14})
         sink = {"name": "lines", "destination": f"logging.googleapis.com/{BUCKET}", "filter": "jsonPayload.job:*"}
-        self.site.call(OWNER, "logging", "POST", f"v2/{BASE}/sinks", sink)
+        self.daemon.call("logging", "POST", f"v2/{BASE}/sinks", sink)
         self.reads: dict[int, list[float]] = defaultdict(list)
         self.refused = 0
 
@@ -98,7 +96,7 @@ class World(BaseAdapter):
             entries.append({"jsonPayload": line, "timestamp": stamp, "insertId": f"w-{number:09d}"})
         resource = {"type": "generic_node", "labels": {}}
         body = {"logName": f"{BASE}/logs/lines", "resource": resource, "entries": entries}
-        self.site.call(OWNER, "logging", "POST", "v2/entries:write", body)
+        self.daemon.call("logging", "POST", "v2/entries:write", body)
 
     def follow(self, ended: Any, found: Counter[str], say: Any = ignore) -> None:
         account, search = self.account(), LogSearch(JOB, since=self.start - 60, say=say)

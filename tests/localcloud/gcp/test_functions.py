@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from localcloud.gcp import project, serve
+from localcloud.gcp import project
 from localcloud.gcp.functions.cron import Cron
 from localcloud.gcp.functions.scheduler import CloudScheduler
 from localcloud.gcp.wire import Request, RestError
+from tests.localcloud.gcp.running import OWNER, RunningGcp
 from tests.localcloud.waiting import until
 
 PROJECT = f"projects/{project.PROJECT}"
@@ -55,14 +56,11 @@ def zipped(**files: str) -> bytes:
     return content.getvalue()
 
 
-class Made:
+class Made(RunningGcp):
     """A daemon with accounts and a bucket for sources. An hour of the cloud is three seconds here."""
 
     def __init__(self, state: Path) -> None:
-        self.daemon = serve.GcpDaemon(serve.parse(["--state", str(state), "--time-factor", "1200"]))
-        self.site = self.daemon.site
-        bindings = self.site.resources.policy(f"cloudresourcemanager/{PROJECT}")["bindings"]
-        self.owner = next(each["members"][0] for each in bindings if each["role"] == "roles/owner")
+        super().__init__(state, time_factor=1200)
         for account in ("function", "caller", "stranger"):
             self.call("iam", "POST", f"v1/{PROJECT}/serviceAccounts", {"accountId": account})
         self.call("storage", "POST", f"storage/v1/b?project={project.PROJECT}", {"name": "sources-of-functions"})
@@ -70,22 +68,15 @@ class Made:
     def email(self, account: str) -> str:
         return f"{account}@{project.PROJECT}.iam.gserviceaccount.com"
 
-    def call(self, api: str, method: str, path: str, body: Any = None) -> Any:
-        return self.site.call(self.owner, api, method, path, body)
-
     def upload(self, name: str, archive: bytes) -> None:
         query = {"uploadType": ["media"], "name": [f"{name}.zip"]}
         headers = {"content-type": "application/zip"}
         path = "upload/storage/v1/b/sources-of-functions/o"
-        self.site.serve(Request("storage", "POST", path, query, headers, archive, self.owner))
+        self.site.serve(Request("storage", "POST", path, query, headers, archive, OWNER))
 
     def deploy(self, name: str, archive: bytes, account: str = "function") -> str:
         """Deploy a function and let the caller call it. Returns its address."""
-        query = {"uploadType": ["media"], "name": [f"{name}.zip"]}
-        path = "upload/storage/v1/b/sources-of-functions/o"
-        self.site.serve(
-            Request("storage", "POST", path, query, {"content-type": "application/zip"}, archive, self.owner)
-        )
+        self.upload(name, archive)
         body = {
             "buildConfig": {"runtime": "python312", "entryPoint": "entry", "source": {
                 "storageSource": {"bucket": "sources-of-functions", "object": f"{name}.zip"}}},
@@ -132,12 +123,8 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Made]:
-    with tempfile.TemporaryDirectory(prefix="functions-") as state:
-        site = Made(Path(state))
-        try:
-            yield site
-        finally:
-            site.daemon.stop()
+    with tempfile.TemporaryDirectory(prefix="functions-") as state, Made(Path(state)) as site:
+        yield site
 
 
 @pytest.fixture(scope="module")
@@ -217,18 +204,18 @@ def test_a_job_is_called_at_its_minutes_and_not_while_the_scheduler_is_stopped(m
     until(lambda: len(made.printed("scheduled")) >= 3)
     state = made.call("cloudscheduler", "GET", job)
     assert (state["state"], state.get("status", {})) == ("ENABLED", {})
-    made.daemon.controls["scheduler/pause"]({"paused": True})
+    made.controls["scheduler/pause"]({"paused": True})
     began = made.site.clock.now()
     settled = until(lambda: not scheduler._running and len(made.printed("scheduled")))
     until(lambda: made.site.clock.now() > began + 3600)
     assert len(made.printed("scheduled")) <= settled + 1, "at most the call that was on its way"
-    assert made.daemon.controls["scheduler/run"]({"job": "often"}) == {"often": {}}
+    assert made.controls["scheduler/run"]({"job": "often"}) == {"often": {}}
     count = len(made.printed("scheduled"))
     made.call("cloudscheduler", "POST", f"{job}:run", {})
     until(lambda: len(made.printed("scheduled")) > count)
     made.call("cloudscheduler", "POST", f"{job}:pause", {})
     count = until(lambda: not scheduler._running and len(made.printed("scheduled")))
-    made.daemon.controls["scheduler/pause"]({"paused": False})
+    made.controls["scheduler/pause"]({"paused": False})
     assert made.call("cloudscheduler", "GET", job)["state"] == "PAUSED"
     began = made.site.clock.now()
     until(lambda: made.site.clock.now() > began + 600)
@@ -237,15 +224,15 @@ def test_a_job_is_called_at_its_minutes_and_not_while_the_scheduler_is_stopped(m
 
 
 def test_a_job_says_how_its_last_call_ended(made: Made, uri: str) -> None:
-    made.daemon.controls["scheduler/pause"]({"paused": True})
+    made.controls["scheduler/pause"]({"paused": True})
     made.job("forbidden", uri, "stranger")
     made.job("gone", f"{made.site.url}/a.run.app/{project.REGION}/none")
     made.job("nobody", uri, "nobody")
-    ended = made.daemon.controls["scheduler/run"]({})
+    ended = made.controls["scheduler/run"]({})
     assert {name: status.get("code") for name, status in ended.items()} == {"forbidden": 7, "gone": 7, "nobody": 16}
     for name in ended:
         made.call("cloudscheduler", "DELETE", f"v1/{PLACE}/jobs/{name}")
-    made.daemon.controls["scheduler/pause"]({"paused": False})
+    made.controls["scheduler/pause"]({"paused": False})
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ import pytest
 
 from localcloud.gcp.filters import matches
 from localcloud.gcp.logs import Logs
-from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.site import Site
 from localcloud.gcp.wire import RestError
+from tests.localcloud.gcp.running import BASE, OWNER, RunningGcp
 
-OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
-BASE = "projects/localcloud-project"
 LOG = f"{BASE}/logs/lines"
 BUCKET = f"{BASE}/locations/us-central1/buckets/lines"
 VIEW = f"{BUCKET}/views/_AllLogs"
@@ -26,8 +24,12 @@ ENTRY = {"logName": LOG, "severity": "ERROR", "timestamp": "2026-11-21T13:00:00.
 
 @pytest.fixture
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    daemon = GcpDaemon(parse(["--state", str(tmp_path_factory.mktemp("gcp"))]))
-    site = daemon.site
+    with RunningGcp(tmp_path_factory.mktemp("gcp")) as gcp:
+        yield with_lines(gcp.site)
+
+
+def with_lines(site: Site) -> Site:
+    """A site with a log bucket, and with what leads entries into it, keeps them out and counts them."""
     place = f"v2/{BASE}/locations/us-central1/buckets?bucketId=lines"
     site.call(OWNER, "logging", "POST", place, {"retentionDays": 14})
     noise = {"name": "debug", "filter": 'jsonPayload.level = "debug"'}
@@ -36,8 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site.call(OWNER, "logging", "POST", f"v2/{BASE}/exclusions", {"name": "own", "filter": f'logName="{LOG}"'})
     failed = 'jsonPayload.event = "item" AND jsonPayload.status = "failed"'
     site.call(OWNER, "logging", "POST", f"v2/{BASE}/metrics", {"name": "failed", "filter": failed})
-    yield site
-    daemon.stop()
+    return site
 
 
 def write(site: Site, *lines: dict[str, Any], log: str = LOG, principal: str = OWNER, **more: Any) -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from localcloud.gcp.monitoring import Monitoring, Samples
-from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.wire import RestError
+from tests.localcloud.gcp.running import BASE, RunningGcp
 
-OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
-BASE = "projects/localcloud-project"
 METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 AGE = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
 RESOURCE = 'resource.type = "pubsub_subscription" AND resource.labels.subscription_id = "s"'
@@ -61,21 +59,20 @@ def test_what_the_filter_language_knows_beyond_equality_is_refused(text: str) ->
 
 def test_the_daemon_samples_the_backlog_and_shows_it_late(tmp_path: Path) -> None:
     factor = 600.0  # a sample each tenth of a second, seen a fifth later
-    daemon = GcpDaemon(parse(["--state", str(tmp_path), "--time-factor", str(factor)]))
-    site = daemon.site
 
     def points(metric: str = METRIC) -> list[tuple[float, int]]:
         wanted = f'metric.type = "{metric}" AND {RESOURCE}'
-        query = f"filter={wanted}&interval.startTime={_iso(0)}&interval.endTime={_iso(site.clock.now())}"
-        found = site.call(OWNER, "monitoring", "GET", f"v3/{BASE}/timeSeries?{query}")
+        query = f"filter={wanted}&interval.startTime={_iso(0)}&interval.endTime={_iso(gcp.site.clock.now())}"
+        found = gcp.call("monitoring", "GET", f"v3/{BASE}/timeSeries?{query}")
         values = [point for series in found.get("timeSeries", []) for point in series["points"]]
         return [(_epoch(point["interval"]["endTime"]), int(point["value"]["int64Value"])) for point in values]
 
-    try:
-        site.call(OWNER, "pubsub", "PUT", f"v1/{BASE}/topics/t", {})
-        site.call(OWNER, "pubsub", "PUT", f"v1/{BASE}/subscriptions/s", {"topic": f"{BASE}/topics/t"})
+    with RunningGcp(tmp_path, time_factor=factor) as gcp:
+        site = gcp.site
+        gcp.call("pubsub", "PUT", f"v1/{BASE}/topics/t", {})
+        gcp.call("pubsub", "PUT", f"v1/{BASE}/subscriptions/s", {"topic": f"{BASE}/topics/t"})
         messages = [{"attributes": {"chunk": str(number)}} for number in range(3)]
-        site.call(OWNER, "pubsub", "POST", f"v1/{BASE}/topics/t:publish", {"messages": messages})
+        gcp.call("pubsub", "POST", f"v1/{BASE}/topics/t:publish", {"messages": messages})
         published = site.clock.now()
         end = time.monotonic() + SECONDS
         while not any(at > published for at, _ in points()) and time.monotonic() < end:
@@ -89,9 +86,7 @@ def test_the_daemon_samples_the_backlog_and_shows_it_late(tmp_path: Path) -> Non
             time.sleep(0.02)
         assert site.plugin(Monitoring).newest(METRIC, RESOURCE, site.clock.now()) is not None
         with pytest.raises(RestError, match="interval"):
-            site.call(OWNER, "monitoring", "GET", f'v3/{BASE}/timeSeries?filter=metric.type="x"')
-    finally:
-        daemon.stop()
+            gcp.call("monitoring", "GET", f'v3/{BASE}/timeSeries?filter=metric.type="x"')
 
 
 def _iso(at: float) -> str:

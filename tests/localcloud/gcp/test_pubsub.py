@@ -20,10 +20,9 @@ from localcloud.gcp import seed
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.pubsub import PubSub
 from localcloud.gcp.pubsub.plugin import PubSubPlugin
-from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.wire import RestError
+from tests.localcloud.gcp.running import BASE, OWNER, RunningGcp
 
-OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 PROJECT = "v1/projects/p"
 TOPIC, DEAD = "projects/p/topics/t", "projects/p/topics/dead"
 SUB, DEAD_SUB = "projects/p/subscriptions/s", "projects/p/subscriptions/dead"
@@ -294,13 +293,11 @@ def test_the_stock_client_speaks_to_the_same_messages_over_grpc(slow: PubSub) ->
 
 
 def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_agents_grants(tmp_path: Path) -> None:
-    daemon = GcpDaemon(parse(["--state", str(tmp_path)]))
-    site, base = daemon.site, "projects/localcloud-project"
-    topic, dead, sub, dead_sub = (f"{base}/{name}" for name in
+    topic, dead, sub, dead_sub = (f"{BASE}/{name}" for name in
                                   ("topics/t", "topics/dead", "subscriptions/s", "subscriptions/dead"))  # fmt: skip
 
     def call(method: str, path: str, body: Any = None, principal: str = OWNER) -> Any:
-        return site.call(principal, "pubsub", method, f"v1/{path}", body)
+        return gcp.call("pubsub", method, f"v1/{path}", body, principal)
 
     def attempt() -> int:
         """Pull once. Returns the attempt number of the message, 0 without one."""
@@ -311,7 +308,7 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
         call("POST", f"{sub}:modifyAckDeadline", {"ackIds": [received["ackId"]], "ackDeadlineSeconds": 0})
         return received["deliveryAttempt"]
 
-    try:
+    with RunningGcp(tmp_path) as gcp:
         for name in (topic, dead):
             call("PUT", name, {})
         call("PUT", dead_sub, {"topic": dead})
@@ -325,7 +322,7 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
         with pytest.raises(RestError, match=r"pubsub\.topics\.publish"):
             call("POST", f"{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]}, "user:nobody@example.com")
         call("POST", f"{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]})
-        plugin = site.plugin(PubSubPlugin)
+        plugin = gcp.site.plugin(PubSubPlugin)
         assert plugin.backlog()[sub]["unacked"] == 1
         assert [attempt() for _ in range(7)] == [1, 2, 3, 4, 5, 6, 7]
         agent = [f"serviceAccount:{seed.agent('pubsub.googleapis.com')}"]
@@ -339,36 +336,31 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
         call("DELETE", sub)
         with pytest.raises(RestError, match="not found"):
             call("POST", f"{sub}:pull", {"maxMessages": 1})
-    finally:
-        daemon.stop()
 
 
 def test_a_client_that_leaves_takes_the_next_message_with_it_until_the_deadline(tmp_path: Path) -> None:
-    daemon = GcpDaemon(parse(["--state", str(tmp_path), "--time-factor", "5"]))  # a pull waits for two seconds
-    site, sub = daemon.site, "projects/localcloud-project/subscriptions/s"
-    topic, before = "projects/localcloud-project/topics/t", site.clock.now()
+    topic, sub = f"{BASE}/topics/t", f"{BASE}/subscriptions/s"
 
     def pull() -> Any:
-        return site.call(OWNER, "pubsub", "POST", f"v1/{sub}:pull", {"maxMessages": 1})
+        return gcp.call("pubsub", "POST", f"v1/{sub}:pull", {"maxMessages": 1})
 
-    try:
-        site.call(OWNER, "pubsub", "PUT", f"v1/{topic}", {})
-        site.call(OWNER, "pubsub", "PUT", f"v1/{sub}", {"topic": topic, "ackDeadlineSeconds": 40})
-        leaving = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=SECONDS)
+    with RunningGcp(tmp_path, time_factor=5) as gcp:  # a pull waits for two seconds
+        site, before = gcp.site, gcp.site.clock.now()
+        gcp.call("pubsub", "PUT", f"v1/{topic}", {})
+        gcp.call("pubsub", "PUT", f"v1/{sub}", {"topic": topic, "ackDeadlineSeconds": 40})
+        leaving = http.client.HTTPConnection("127.0.0.1", gcp.port, timeout=SECONDS)
         headers = {"Authorization": f"Bearer {site.tokens.issue(OWNER)['access_token']}"}
         leaving.request("POST", f"/pubsub/v1/{sub}:pull", b'{"maxMessages": 1}', headers)
         process = site.plugin(PubSubPlugin).process
         while not process.control()["counters"]["pulls"]:
             assert site.clock.now() - before < SECONDS * 5
         leaving.close()
-        site.call(OWNER, "pubsub", "POST", f"v1/{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]})
+        gcp.call("pubsub", "POST", f"v1/{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]})
         assert pull() == {}
         begun = site.clock.now()
         while not (answer := pull()):
             assert site.clock.now() - begun < SECONDS * 5
         assert answer["receivedMessages"][0]["message"]["attributes"] == {"a": "b"}
-    finally:
-        daemon.stop()
 
 
 def test_the_process_ends_with_its_parent_however_that_ends() -> None:

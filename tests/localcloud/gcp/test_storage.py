@@ -13,41 +13,38 @@ import obstore
 import pytest
 from obstore.store import GCSStore
 
-from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.storage.objects import Content, Objects
 from localcloud.gcp.storage.plugin import Storage
+from tests.localcloud.gcp.running import OWNER, RunningGcp
 from tidemill.errors import StoreError
 from tidemill.layout import ChunkKey
 from tidemill.ledger import attempts
 from tidemill.ledger.attempts import MarkerWriter, read_history
 from tidemill.store import Store
 
-OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 WORKER = "worker@localcloud-project.iam.gserviceaccount.com"
 QUICK: Any = {"max_retries": 0}
 PLACE = "storage/projects/_/buckets/bucket"
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpDaemon]:
-    running = GcpDaemon(parse(["--state", str(tmp_path_factory.mktemp("gcp"))]))
-    site = running.site
-    site.call(OWNER, "storage", "POST", "storage/v1/b?project=localcloud-project", {"name": "bucket"})
-    account = {"accountId": "worker", "serviceAccount": {}}
-    site.call(OWNER, "iam", "POST", "v1/projects/localcloud-project/serviceAccounts", account)
-    yield running
-    running.stop()
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGcp]:
+    with RunningGcp(tmp_path_factory.mktemp("gcp")) as gcp:
+        gcp.call("storage", "POST", "storage/v1/b?project=localcloud-project", {"name": "bucket"})
+        account = {"accountId": "worker", "serviceAccount": {}}
+        gcp.call("iam", "POST", "v1/projects/localcloud-project/serviceAccounts", account)
+        yield gcp
 
 
-def storage_of(daemon: GcpDaemon) -> Storage:
+def storage_of(daemon: RunningGcp) -> Storage:
     return daemon.site.plugin(Storage)
 
 
-def token(daemon: GcpDaemon, principal: str = OWNER) -> str:
+def token(daemon: RunningGcp, principal: str = OWNER) -> str:
     return daemon.site.tokens.issue(principal)["access_token"]
 
 
-def store(daemon: GcpDaemon, principal: str = OWNER, prefix: str = "") -> GCSStore:
+def store(daemon: RunningGcp, principal: str = OWNER, prefix: str = "") -> GCSStore:
     bearer = token(daemon, principal)
     return GCSStore(
         "bucket",
@@ -59,7 +56,7 @@ def store(daemon: GcpDaemon, principal: str = OWNER, prefix: str = "") -> GCSSto
 
 
 def call(
-    daemon: GcpDaemon, method: str, path: str, body: bytes | None = None, kind: str = "text/plain"
+    daemon: RunningGcp, method: str, path: str, body: bytes | None = None, kind: str = "text/plain"
 ) -> tuple[int, bytes]:
     headers = {"Authorization": f"Bearer {token(daemon)}", "Content-Type": kind}
     request = urllib.request.Request(f"{daemon.site.url}/storage/{path}", body, headers, method=method)
@@ -84,7 +81,7 @@ def test_a_page_of_folders_goes_on_behind_its_last_folder(tmp_path: Path) -> Non
     assert pages == [["a", "b/"], ["d", "c/"]]
 
 
-def test_the_json_api_uploads_describes_lists_and_deletes(daemon: GcpDaemon) -> None:
+def test_the_json_api_uploads_describes_lists_and_deletes(daemon: RunningGcp) -> None:
     name = quote("json/a b.json", safe="")
     status, body = call(daemon, "POST", f"upload/storage/v1/b/bucket/o?uploadType=media&name={name}", b"{}")
     described = json.loads(body)
@@ -127,12 +124,12 @@ def test_the_json_api_uploads_describes_lists_and_deletes(daemon: GcpDaemon) -> 
     assert call(daemon, "GET", "storage/v1/b/bucket")[0] == 200
 
 
-def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: GcpDaemon) -> None:
+def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: RunningGcp) -> None:
     begins = 'resource.name.startsWith("projects/_/buckets/bucket/objects/mine/")'
     role = "projects/localcloud-project/roles/writer"
     permissions = ["storage.objects.create", "storage.objects.get"]
     parent = "v1/projects/localcloud-project/roles"
-    daemon.site.call(OWNER, "iam", "POST", parent, {"roleId": "writer", "role": {"includedPermissions": permissions}})
+    daemon.call("iam", "POST", parent, {"roleId": "writer", "role": {"includedPermissions": permissions}})
     member = f"serviceAccount:{WORKER}"
     binding = {"role": role, "members": [member], "condition": {"title": "mine", "expression": begins}}
     daemon.site.resources.set_policy(PLACE, {"version": 3, "bindings": [binding]})
@@ -154,7 +151,7 @@ def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: GcpDaemon)
     assert bytes(obstore.get(worker, "mine/x").bytes()) == b"1"
 
 
-def test_calls_fail_as_asked_with_or_without_having_written(daemon: GcpDaemon) -> None:
+def test_calls_fail_as_asked_with_or_without_having_written(daemon: RunningGcp) -> None:
     storage, gcs = storage_of(daemon), store(daemon, prefix="faults")
     fault = {"match": r"PUT faults/done/", "times": 1}
     written = {"409": False, "412": False, "429": False, "drop": False, "500-after": True, "drop-after": True}
@@ -171,7 +168,7 @@ def test_calls_fail_as_asked_with_or_without_having_written(daemon: GcpDaemon) -
         storage.controls["faults"]({**fault, "answer": "418"})
 
 
-def test_a_name_takes_one_write_a_second(daemon: GcpDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_takes_one_write_a_second(daemon: RunningGcp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a short burst. Careful attempts keep that pace by using different names."""
     monkeypatch.setattr("tidemill.store.store._PAUSES", ())
     held = Store(store(daemon), "gs://bucket")

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from localcloud.gcp import project, serve
+from localcloud.gcp import project
 from localcloud.gcp.compute.api import Compute
 from localcloud.gcp.compute.vm import Vm
 from localcloud.gcp.monitoring import Monitoring
 from localcloud.gcp.wire import RestError
 from tests.localcloud.gcp.compute.vms import UNIT, cloud_config
+from tests.localcloud.gcp.running import RunningGcp
 from tests.localcloud.waiting import sleeping, until
 
 PROJECT = f"projects/{project.PROJECT}"
@@ -50,31 +51,21 @@ class Metric:
         return None if self.value is None else (now - 120, self.value)
 
 
-class Made:
+class Made(RunningGcp):
     """A daemon with a worker's account, and the calls that a stack and a reconciler make."""
 
     def __init__(self, state: Path) -> None:
         # A minute of the cloud is a second here; a guest has half a minute to stop.
-        options = ["--state", str(state), "--time-factor", "60", "--spot-off-seconds", "1800", "--boot-seconds", "1"]
-        self.daemon = serve.GcpDaemon(serve.parse(options))
-        self.site = self.daemon.site
+        super().__init__(state, time_factor=60, spot_off_seconds=1800, boot_seconds=1)
         self.metric = Metric()
         self.site.plugin(Monitoring).newest = self.metric.newest
         self.compute = self.site.plugin(Compute)
         self.count = 0
-        self.principal = self._owner()
         self.call("iam", "POST", f"v1/{PROJECT}/serviceAccounts", {"accountId": "worker"})
         self.account = f"worker@{project.PROJECT}.iam.gserviceaccount.com"
 
-    def _owner(self) -> str:
-        bindings = self.site.resources.policy(f"cloudresourcemanager/{PROJECT}")["bindings"]
-        return next(each["members"][0] for each in bindings if each["role"] == "roles/owner")
-
-    def call(self, api: str, method: str, path: str, body: Any = None) -> Any:
-        return self.site.call(self.principal, api, method, path, body)
-
     def control(self, name: str, **body: Any) -> Any:
-        return self.daemon.controls[f"compute/{name}"](body)
+        return self.controls[f"compute/{name}"](body)
 
     def template(self, script: str = WORKS, unit: str = UNIT) -> str:
         self.count += 1
@@ -151,12 +142,8 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Made]:
-    with tempfile.TemporaryDirectory(prefix="gcp-") as state:
-        site = Made(Path(state))
-        try:
-            yield site
-        finally:
-            site.daemon.stop()
+    with tempfile.TemporaryDirectory(prefix="gcp-") as state, Made(Path(state)) as site:
+        yield site
 
 
 def test_from_a_backlog_to_machines_and_back_to_zero(made: Made) -> None:
