@@ -12,14 +12,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 from tests.slow_capacity import SlowAws, SlowClient
 from tidemill import machines
 from tidemill.advice.cache import Cache
-from tidemill.advice.sources import (
-    ApiOffError,
-    LiveAnswer,
-    NoAnswerError,
-    NoPermissionError,
-    Question,
-    ThrottledError,
-)
+from tidemill.advice.sources import ApiOffError, LiveAnswer, NoAnswerError, NoPermissionError, Question, ThrottledError
 from tidemill.clouds.aws.advice import AwsSource
 from tidemill.errors import CallerError
 

@@ -1,4 +1,4 @@
-"""An attempt's state in a folder and a store, and a store that expires."""
+"""Attempts on an item with state, in this process, and what programs do in a state folder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tidemill.state import (
-    Saver,
-    Snapshot,
-    Snapshots,
-    choose,
-    restore,
-    scan,
-)
+from tidemill import layout
+from tidemill.state import Saver, Snapshot, Snapshots, choose, restore, scan
 from tidemill.state.mark import TICK_NS
 from tidemill.store import Store
 
@@ -86,6 +80,19 @@ class Expiring:
         if found.restore() is None:
             (folder / "tokenizer").write_bytes(b"t" * 1000)
         return found
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path: (folder / path).read_bytes() for path in scan(folder)}
+
+
+def everything(folder: Path) -> set[str]:
+    """Every file, folder and whatever else there is."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def objects(store: Store) -> set[str]:
+    return {name for name in store.list(layout.state(JOB, 0)) if "/snapshots/" not in name}
 
 
 def a_tick(folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""A store in memory, and the state folder of an attempt."""
+"""A store in memory, and an empty state folder."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
