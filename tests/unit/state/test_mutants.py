@@ -45,9 +45,16 @@ def attempt(
     like: Item | None = None,
     **settings: Any,
 ) -> ItemState:
-    said = StateSettings(snapshot_seconds=1, **settings)
+    said = StateSettings(**{"snapshot_seconds": 1, **settings})
     stop, index = stop or Stop(), like.index if like else 0
     return ItemState(store, said, (JOB, index, name, round_, ""), folder, room=room, stop=stop, labels={}, like=like)
+
+
+def prepared(*arguments: Any, **options: Any) -> ItemState:
+    """An attempt with the state that it begins with."""
+    state = attempt(*arguments, **options)
+    state.prepare()
+    return state
 
 
 def save(state: ItemState, **files: bytes) -> None:
@@ -70,8 +77,7 @@ def until(done: Callable[[], object], seconds: float = 60) -> None:
 
 @pytest.fixture
 def running(store: Store, tmp_path: Path) -> Iterator[ItemState]:
-    state = attempt(store, tmp_path, "a")
-    state.prepare()
+    state = prepared(store, tmp_path, "a")
     state.begin()
     yield state
     state.close()
@@ -117,15 +123,13 @@ def test_a_mark_keeps_two_checkpoints_apart(store, running, mutant, mixed):
 @pytest.mark.parametrize(("mutant", "mixed"), [(None, False), (mutants.marks_forgotten, True)])
 def test_a_program_that_marks_is_known_on_its_next_machine(store, tmp_path, mutant, mixed):
     """Restored, it is slow with its next checkpoint, and has marked none here yet."""
-    first = attempt(store, tmp_path / "first", "a")
-    first.prepare()
+    first = prepared(store, tmp_path / "first", "a")
     first.begin()
     for name in ("model", "optimizer", ".commit"):
         (first.folder / name).write_bytes(b"1")
     until(lambda: not (first.folder / ".commit").exists())
     first.close()
-    second = attempt(store, tmp_path / "second", "b")
-    second.prepare()
+    second = prepared(store, tmp_path / "second", "b")
     second.begin()
     (second.folder / "model").write_bytes(b"2")
     until(lambda: newest(store)["model"] == b"2", seconds=60 if mixed else 3)
@@ -137,8 +141,7 @@ def test_a_program_that_marks_is_known_on_its_next_machine(store, tmp_path, muta
 def test_code_of_another_round_need_not_mark(store, tmp_path, monkeypatch):
     monkeypatch.setattr(item_state, "PATIENCE", 0)
     for round_, files in enumerate((("model", ".commit"), ("model",))):
-        state = attempt(store, tmp_path / f"{round_}", f"{round_}", round_=round_)
-        state.prepare()
+        state = prepared(store, tmp_path / f"{round_}", f"{round_}", round_=round_)
         state.begin()
         for name in files:
             (state.folder / name).write_bytes(b"%d" % round_)
@@ -163,8 +166,7 @@ def test_a_file_that_never_changes_outlives_short_attempts(tmp_path, patch_time,
 )
 def test_a_program_that_died_in_a_checkpoint_finds_the_one_before(store, tmp_path, mutant, left):
     """As its next attempt does that takes the newest folder by its name."""
-    state = attempt(store, tmp_path / "state", "a")
-    state.prepare()
+    state = prepared(store, tmp_path / "state", "a")
     for number in (1, 2):
         (state.folder / f"checkpoint-{number}").mkdir()
         (state.folder / f"checkpoint-{number}/model").write_bytes(b"1")
@@ -178,8 +180,7 @@ def test_a_program_that_died_in_a_checkpoint_finds_the_one_before(store, tmp_pat
 def test_a_second_attempt_on_a_machine_needs_no_more_room(store, tmp_path, mutant, fails):
     """Its state is more than half of the volume."""
     folder = tmp_path / "state"
-    state = attempt(store, folder, "a", room=lambda: 100 - sum(one.size for one in scan(folder).values()))
-    state.prepare()
+    state = prepared(store, folder, "a", room=lambda: 100 - sum(one.size for one in scan(folder).values()))
     save(state, model=b"1" * 60)
     with pytest.raises(ItemError, match="60 B needed, 40 B free") if fails else nullcontext():
         state.prepare()
@@ -188,11 +189,9 @@ def test_a_second_attempt_on_a_machine_needs_no_more_room(store, tmp_path, mutan
 @pytest.mark.parametrize(("mutant", "ended"), [(None, "a"), (mutants.reads_past_claims, "b")])
 def test_of_two_attempts_the_older_one_ends(store, tmp_path, mutant, ended):
     """Its program has failed while its machine stood still, and it tries the item again."""
-    older = attempt(store, tmp_path / "a", "a")
-    older.prepare()
+    older = prepared(store, tmp_path / "a", "a")
     save(older, model=b"1")
-    newer = attempt(store, tmp_path / "b", "b")
-    newer.prepare()
+    newer = prepared(store, tmp_path / "b", "b")
     found = set[str]()
     for name, state in (("a", older), ("b", newer)):
         try:
@@ -207,8 +206,7 @@ def test_of_two_attempts_the_older_one_ends(store, tmp_path, mutant, ended):
 @pytest.mark.parametrize(("mutant", "begins"), [(None, b"3"), (mutants.all_failures_count, b"2")])
 def test_corrected_code_begins_with_the_newest_snapshot(store, tmp_path, mutant, begins):
     """Three attempts of a mistaken one have failed at once."""
-    state = attempt(store, tmp_path / "a", "a")
-    state.prepare()
+    state = prepared(store, tmp_path / "a", "a")
     for data in (b"1", b"2", b"3"):
         save(state, model=data)
     wrong = attempt(store, tmp_path / "b", "b", round_=1)
@@ -220,8 +218,7 @@ def test_corrected_code_begins_with_the_newest_snapshot(store, tmp_path, mutant,
         wrong.end(by_itself=True, succeeded=False)
     assert tried == [b"3", b"3", b"2"]
     wrong.close()
-    right = attempt(store, tmp_path / "c", "c", round_=2)
-    right.prepare()
+    right = prepared(store, tmp_path / "c", "c", round_=2)
     assert (right.folder / "model").read_bytes() == begins
 
 
@@ -241,8 +238,7 @@ def test_items_begin_with_the_state_of_the_same_items(store, tmp_path, mutant, b
     found = ""
     for index, uri in enumerate("abc"):
         like = Item(index, uri, {"hours": 1})
-        state = attempt(store, tmp_path / f"of-{uri}", uri, like=like, from_job=first)
-        state.prepare()
+        state = prepared(store, tmp_path / f"of-{uri}", uri, like=like, from_job=first)
         found += (state.folder / "of").read_text()
     assert found == begin
     if not mutant:
@@ -349,8 +345,7 @@ def test_a_program_that_saves_all_the_time_is_saved_whole(store, tmp_path, monke
     monkeypatch.setattr(item_state, "PATIENCE", 1000)
     time_ = Passing(tmp_path, store)
     patch_time(monotonic=lambda: time_.now)
-    state = attempt(store, tmp_path, "a")
-    state.prepare()
+    state = prepared(store, tmp_path, "a")
     monkeypatch.setattr(state, "_ended", time_)
     state._watch()
     found = newest(store)
@@ -361,17 +356,13 @@ def test_a_program_that_saves_all_the_time_is_saved_whole(store, tmp_path, monke
 
 def test_a_warning_saves_once_and_ends_nothing(store, tmp_path):
     worker = Stop()
-    settings = StateSettings(snapshot_seconds=3600)
     stop = JobStop(worker)
-    state = ItemState(store, settings, (JOB, 0, "a", 0, ""), tmp_path, room=lambda: 2**30, stop=stop, labels={})
-    state.prepare()
+    state = prepared(store, tmp_path, "a", stop, snapshot_seconds=3600)
     state.begin()
     (tmp_path / "checkpoint").write_bytes(b"1")
     worker.warn()
-    end = time.monotonic() + 60
     # The warning makes a snapshot due now, and the snapshot the next one an hour later.
-    while not (newest(store) and state._due > time.monotonic() + 1800) and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: newest(store) and state._due > time.monotonic() + 1800)
     assert newest(store) == {"checkpoint": b"1"}
     assert not stop.raised
     assert state._due > time.monotonic() + 1800
@@ -380,8 +371,7 @@ def test_a_warning_saves_once_and_ends_nothing(store, tmp_path):
 
 @pytest.mark.parametrize(("mutant", "whole"), [(None, True), (mutants.mirror, False)])
 def test_a_save_that_dies_half_way_leaves_the_snapshot_before(store, tmp_path, monkeypatch, mutant, whole):
-    first = attempt(store, tmp_path / "a", "a")
-    first.prepare()
+    first = prepared(store, tmp_path / "a", "a")
     for n in (b"1", b"2"):
         (first.folder / "x").write_bytes(n)
         first._saver.save(scan(first.folder), lambda: False)
@@ -427,8 +417,7 @@ def test_an_item_that_gets_nowhere_ends(store, tmp_path, mutant, begun):
 def test_a_program_has_most_of_a_notice(store, tmp_path, mutant, least):
     """Of 120 s, 10 are kept. What has changed is small."""
     stop = Stop()
-    state = attempt(store, tmp_path, "a", stop)
-    state.prepare()
+    state = prepared(store, tmp_path, "a", stop)
     stop.set(StopReason.NOTICE, 120)
     limits = state.limits(Limits(1e6))
     left = limits.grace_seconds if limits.left is None else limits.left()
@@ -438,8 +427,7 @@ def test_a_program_has_most_of_a_notice(store, tmp_path, mutant, least):
 def test_a_large_state_leaves_the_program_less(store, tmp_path):
     """With 1 Gbps measured, 12.5 GB would take 100 s: of 120 s, 10 are left."""
     stop = Stop()
-    state = attempt(store, tmp_path, "a", stop)
-    state.prepare()
+    state = prepared(store, tmp_path, "a", stop)
     state._saver._bytes, state._saver._seconds = 125_000_000, 1.0
     with (state.folder / "large").open("wb") as file:
         file.truncate(12_500_000_000)
