@@ -76,9 +76,9 @@ class TeamJob(StoredJob):
             **extra,
         }
 
-    def start(self, child: int = 0, delivery: int = 1, **extra: str) -> Process:
-        """Start a worker."""
-        worker = start("tidemill.worker", self.environment(child, delivery, **extra))
+    def start(self, child: int = 0, delivery: int = 1, module: str = "tidemill.worker", **extra: str) -> Process:
+        """Start a worker, or a mutant of it."""
+        worker = start(module, self.environment(child, delivery, **extra))
         self.team.workers.append(worker)
         return worker
 
@@ -144,6 +144,14 @@ def end_process(pid: int) -> None:
     """End a process that a killed worker left behind."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def kill(worker: Process, program: int) -> None:
+    """Kill a worker, and the program that it leaves behind."""
+    worker.kill()
+    worker.communicate(timeout=60)
+    end_process(program)
+    until(lambda: not alive(program), "the program's end")
 
 
 class Machine:

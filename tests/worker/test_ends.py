@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.stored import failed_chunks
-from tests.worker.containers import alive, end_process, ran, sh, until
+from tests.worker.containers import alive, end_process, kill, ran, sh, until
 from tidemill import layout
 from tidemill.descriptor import WorkerExit
 
@@ -100,10 +100,7 @@ class TestReclaim:
 class TestDeath:
     def kill(self, job, worker, running: Path) -> None:
         pid = int(until(lambda: running.exists() and running.read_text().strip(), "the program"))
-        worker.kill()
-        worker.communicate(timeout=60)
-        end_process(pid)
-        until(lambda: not alive(pid), "the program's end")
+        kill(worker, pid)
         running.unlink()
 
     def item_or_end(self, worker, running: Path) -> bool:

@@ -12,8 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.mutants import no_read_back
 from tests.unit.ledger.two_workers import TwoWorkers
-from tests.worker import forked
-from tests.worker.containers import Process, alive, end_process, ran, until
+from tests.worker.containers import kill, ran, until
 from tidemill.descriptor import WorkerExit
 from tidemill.ledger import ChunkLedger, MarkerWriter
 from tidemill.store import Store
@@ -22,28 +21,18 @@ SOUND = "tidemill.worker"
 ROOT = Path(__file__).parents[2]
 
 
-def start(job, module: str, delivery: int) -> Process:
-    """Start a worker, or a mutant of it."""
-    worker = forked.start(module, job.environment(delivery=delivery))
-    job.team.workers.append(worker)
-    return worker
-
-
 def deaths_of(team, module: str, at_most: int) -> int:
     """How many workers an item kills until its chunk is done, at most `at_most`."""
     pid_file = team.root / "pid"
     job = team.job(["a", "b"], ["sh", "-c", f"test {{index}} = 0 || {{ echo $$ > {pid_file}; exec sleep 60; }}"])
     for death in range(at_most):
-        worker = start(job, module, death + 1)
+        worker = job.start(delivery=death + 1, module=module)
         until(lambda worker=worker: pid_file.exists() or worker.poll() is not None, "the item or the end")
         if not pid_file.exists():
             assert ran(worker).code == WorkerExit.DONE
             return death
         pid = int(until(pid_file.read_text, "the program"))
-        worker.kill()
-        worker.communicate(timeout=60)
-        end_process(pid)
-        until(lambda pid=pid: not alive(pid), "the program's end")
+        kill(worker, pid)
         pid_file.unlink()
     return at_most
 
@@ -57,13 +46,13 @@ def reclaimed(team, module: str, times: int) -> tuple[int, str]:
     running, gate = team.root / "running", team.root / "gate"
     job = team.job(["a"], ["sh", "-c", f"touch {running}; test -e {gate} || exec sleep 60"])
     for delivery in range(1, times + 1):
-        worker = start(job, module, delivery)
+        worker = job.start(delivery=delivery, module=module)
         until(lambda worker=worker: running.exists() or worker.poll() is not None, "the item or the end")
         worker.send_signal(signal.SIGTERM)
         ran(worker)
         running.unlink(missing_ok=True)
     gate.touch()
-    assert ran(start(job, module, times + 1)).code == WorkerExit.DONE
+    assert ran(job.start(delivery=times + 1, module=module)).code == WorkerExit.DONE
     outcome = job.outcomes()[0]
     return job.ledger.counts().reclaims, outcome.reason or outcome.status
 
@@ -81,14 +70,12 @@ def runs_after_a_kill(team, module: str) -> list[str]:
     running, log, gate = team.root / "running", team.root / "log", team.root / "gate"
     block = f"test {{index}} -ne 3 || test -e {gate} || {{ echo $$ > {running}; exec sleep 60; }}"
     job = team.job([str(n) for n in range(5)], ["sh", "-c", f"echo {{index}} >> {log}; {block}"])
-    worker = start(job, module, 1)
+    worker = job.start(delivery=1, module=module)
     until(lambda: sorted(job.ledger.chunk(0, 0).progress()) == [0, 1, 2], "progress")
     pid = int(until(lambda: running.exists() and running.read_text(), "the fourth item"))
-    worker.kill()
-    worker.communicate(timeout=60)
-    end_process(pid)
+    kill(worker, pid)
     gate.touch()
-    assert ran(start(job, module, 2)).code == WorkerExit.DONE
+    assert ran(job.start(delivery=2, module=module)).code == WorkerExit.DONE
     return log.read_text().split()
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.worker.containers import alive, end_process, ran, sh, until
+from tests.worker.containers import alive, kill, ran, sh, until
 from tidemill import layout
 from tidemill.descriptor import WorkerExit
 
@@ -197,9 +197,7 @@ class TestEnds:
         message = gce.publish(job)
         worker = gce.start()
         pid = pid_of(team)
-        worker.kill()
-        worker.communicate(timeout=60)
-        end_process(pid)
+        kill(worker, pid)
         (team.root / "gate").touch()
         gce.pass_time(601)
         assert gce.run().code == WorkerExit.DONE
