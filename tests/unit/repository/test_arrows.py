@@ -166,13 +166,13 @@ CLIENT_FLOORS = [
 @cache
 def modules() -> dict[str, Path]:
     """Every module of a room with rules, by its dotted name."""
-    found = {}
+    paths_of = {}
     for room in sorted({name.split(".")[0] for name in FORBIDDEN}):
         paths = sorted((ROOT / room).rglob("*.py")) or [ROOT / f"{room}.py"]
         for path in paths:
             parts = path.relative_to(ROOT).with_suffix("").parts
-            found[".".join(part for part in parts if part != "__init__")] = path
-    return found
+            paths_of[".".join(part for part in parts if part != "__init__")] = path
+    return paths_of
 
 
 def under(name: str, prefix: str) -> bool:
@@ -210,13 +210,13 @@ def violations(module: str, names: Collection[str]) -> list[str]:
 
 def arrows() -> dict[str, set[str]]:
     """Module -> modules of ours that it imports."""
-    known = modules()
-    return {module: {found for name in imports(module) if (found := home(name, known))} - {module} for module in known}
+    ours = modules()
+    return {module: {of for name in imports(module) if (of := home(name, ours))} - {module} for module in ours}
 
 
-def home(name: str, known: Collection[str]) -> str:
-    """The known module that a dotted name is, or is defined in; otherwise empty."""
-    while name and name not in known:
+def home(name: str, ours: Collection[str]) -> str:
+    """The module of ours that a dotted name is, or is defined in; otherwise empty."""
+    while name and name not in ours:
         name = name.rpartition(".")[0]
     return name
 
@@ -232,8 +232,8 @@ def circle(arrows: Mapping[str, Collection[str]]) -> str:
 
 
 def test_imports_go_one_way() -> None:
-    found = {module: violations(module, imports(module)) for module in modules()}
-    assert {module: wrong for module, wrong in found.items() if wrong} == {}
+    wrong = {module: violations(module, imports(module)) for module in modules()}
+    assert {module: names for module, names in wrong.items() if names} == {}
 
 
 def room_of(name: str) -> list[str]:
@@ -246,9 +246,9 @@ def test_a_record_imports_nothing() -> None:
     allowed = {"tidemill.clouds", "tidemill.clouds.Cloud", "tidemill.services.Service"}
     records = ["tidemill.clouds", "tidemill.services", *(name for name in modules() if len(room_of(name)) == 1)]
     packages = [name for name in records if modules()[name].name == "__init__.py"]
-    found = {name: {each for each in imports(name) if under(each, "tidemill")} - allowed for name in packages}
-    assert found.pop("tidemill.services") == {"tidemill.descriptor.Queue"}  # for its type
-    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+    wrong = {name: {each for each in imports(name) if under(each, "tidemill")} - allowed for name in packages}
+    assert wrong.pop("tidemill.services") == {"tidemill.descriptor.Queue"}  # for its type
+    assert {name: names for name, names in wrong.items() if names} == {}
 
 
 def test_a_service_is_known_by_its_record_alone() -> None:
@@ -258,12 +258,12 @@ def test_a_service_is_known_by_its_record_alone() -> None:
         own = room_of(module)[:1]
         rooms = ("components", "ops", "policy", "tidemill.services")
         if any(under(module, room) for room in rooms) and not under(module, "ops.first_account"):
-            known = {home(name, modules()) for name in imports(module)}
+            names = {home(name, modules()) for name in imports(module)}
             service = find(own[0]) if own else None
             ours = {*own, *(service.clouds if service else ())}
-            found = {name for name in known if len(rest := room_of(name)) > 1 and rest[0] not in ours}
-            if found and (service or not own):
-                wrong[module] = found
+            others = {name for name in names if len(rest := room_of(name)) > 1 and rest[0] not in ours}
+            if others and (service or not own):
+                wrong[module] = others
     assert wrong == {}
 
 
@@ -303,8 +303,8 @@ def test_the_check_sees_a_wrong_import() -> None:
 
 def test_the_check_sees_a_circle() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == ""
-    found = circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})
-    assert found in ("b -> c -> b", "c -> b -> c")
+    path = circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})
+    assert path in ("b -> c -> b", "c -> b -> c")
 
 
 def test_the_worker_and_help_load_no_cloud_sdk() -> None:
@@ -316,6 +316,6 @@ def test_the_worker_and_help_load_no_cloud_sdk() -> None:
         top = ast.parse(path.read_text()).body
         names = {a.name for n in top if isinstance(n, ast.Import) for a in n.names}
         names |= {n.module or "" for n in top if isinstance(n, ast.ImportFrom)}
-        if found := {n for n in names if n.split(".")[0] in {"boto3", "botocore", "google"}}:
-            eager[module] = found
+        if sdks := {n for n in names if n.split(".")[0] in {"boto3", "botocore", "google"}}:
+            eager[module] = sdks
     assert eager == {}
