@@ -11,11 +11,8 @@ from components.config.models import StackConfig
 from components.rooms import CLOUDS, cloud_room
 
 OWN = "tidemill"
-_PROVIDERS = [cloud_room(cloud, "keys") for cloud in CLOUDS]
-_KEYS = [*(f"{OWN}:{name}" for name in StackConfig.model_fields), *(key for each in _PROVIDERS for key in each.PLACES)]
 _MISSPELT = 0.8
 """As similar as `tidemil` and `tidemill`, and more than another program's name."""
-_CREDENTIALS = [key for each in _PROVIDERS for key in each.CREDENTIALS]
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -27,12 +24,17 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: the first key that is wrong.
     """
+    # Not when this module is imported: the clouds' keys may be what imports it.
+    providers = [cloud_room(cloud, "keys") for cloud in CLOUDS]
+    own = [f"{OWN}:{name}" for name in StackConfig.model_fields]
+    places = [key for each in providers for key in each.PLACES]
+    credentials = {key for each in providers for key in each.CREDENTIALS}
     for key, value in settings.items():
         of, colon, _ = key.partition(":")
         if not colon or (of != OWN and difflib.SequenceMatcher(None, of, OWN).ratio() > _MISSPELT):
-            raise unknown(key, f"{OWN}:{key.rpartition(':')[2]}", _KEYS)
+            raise unknown(key, f"{OWN}:{key.rpartition(':')[2]}", [*own, *places])
         # `{secure: …}` is encrypted by the stack's key.
-        if key in _CREDENTIALS and isinstance(value, str):
+        if key in credentials and isinstance(value, str):
             raise ConfigError(
                 key,
                 f"a text of {len(value)} characters (not shown)",
