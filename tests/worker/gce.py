@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.loopback_s3 import serving
 from tests.worker.containers import Process, Ran, Team, TeamJob, ran
 from tests.worker.forked import start
 
@@ -71,17 +72,11 @@ class Gce:
     def __post_init__(self) -> None:
         self.changed = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Gce]:
-        self._thread.start()
-        try:
+        with serving(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            self._thread.join(timeout=10)
-            self._server.server_close()
 
     # ---- what a test does ---------------------------------------------------------------------------------------
 
