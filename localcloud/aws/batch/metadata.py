@@ -16,6 +16,7 @@ from typing import Any
 from localcloud.aws.accounts import ACCOUNT, RoleRefusedError, role_credentials
 from localcloud.aws.batch.core import Json
 from localcloud.aws.batch.instance import Instance
+from localcloud.aws.wsgi import respond
 
 TOKEN = "/latest/api/token"
 LONGEST_TOKEN = 21600
@@ -34,31 +35,29 @@ class InstanceMetadata:
         self._tokens: dict[str, float] = {}
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
-        status, body = self._answer(environ)
-        start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
-        return [body]
+        return respond(start_response, *self._answer(environ), "text/plain")
 
-    def _answer(self, environ: dict[str, Any]) -> tuple[str, bytes]:
+    def _answer(self, environ: dict[str, Any]) -> tuple[int, bytes]:
         path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
         if path == TOKEN and method == "PUT":
             return self._token(environ)
         if method != "GET":
-            return "405 Method Not Allowed", b""
+            return 405, b""
         given = environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN")
         if given is not None and self._tokens.get(given, 0) < time.monotonic():
-            return "401 Unauthorized", b""
+            return 401, b""
         if given is None and self._instance.tokens_required:
-            return "401 Unauthorized", b""
+            return 401, b""
         content = self._content(path)
-        return ("404 Not Found", b"") if content is None else ("200 OK", content.encode())
+        return (404, b"") if content is None else (200, content.encode())
 
-    def _token(self, environ: dict[str, Any]) -> tuple[str, bytes]:
+    def _token(self, environ: dict[str, Any]) -> tuple[int, bytes]:
         wanted = environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS", "")
         if not wanted.isdigit() or not 1 <= int(wanted) <= LONGEST_TOKEN or "HTTP_X_FORWARDED_FOR" in environ:
-            return "400 Bad Request", b""
+            return 400, b""
         token = secrets.token_urlsafe(40)
         self._tokens[token] = time.monotonic() + int(wanted)
-        return "200 OK", token.encode()
+        return 200, token.encode()
 
     def _content(self, path: str) -> str | None:
         instance = self._instance
@@ -132,9 +131,7 @@ class TaskCredentials:
             if not role:
                 raise RoleRefusedError("no such task")
             content: Json = {"RoleArn": role} | role_credentials(role, session, "ecs-tasks.amazonaws.com")
-            status = "200 OK"
+            status = 200
         except RoleRefusedError as error:
-            content, status = {"code": "NoIdInRequest", "message": str(error)}, "400 Bad Request"
-        body = json.dumps(content).encode()
-        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-        return [body]
+            content, status = {"code": "NoIdInRequest", "message": str(error)}, 400
+        return respond(start_response, status, json.dumps(content).encode(), "application/json")

@@ -14,9 +14,9 @@ from botocore.validate import ParamValidator
 
 from localcloud.aws.batch.core import BatchError, Json, invalid
 from localcloud.aws.models import service_model
+from localcloud.aws.wsgi import respond
 
 TAGS = "/v1/tags/"
-STATUS_TEXT = {200: "OK", 400: "Bad Request", 404: "Not Found", 429: "Too Many Requests"}
 
 
 def model() -> Any:
@@ -105,14 +105,11 @@ class BatchWsgi:
             content = self._api(operation, params, environ.get("localcloud.principal"), region)
             if wrong := problems(model().operation_model(operation).output_shape, content):
                 raise AssertionError(f"the answer of {operation} does not fit the service model: {wrong}")
-            status, headers = 200, []
+            status, headers = 200, {}
         except BatchError as error:
-            content, status, headers = {"message": str(error)}, error.status, [("x-amzn-ErrorType", error.code)]
+            content, status, headers = {"message": str(error)}, error.status, {"x_amzn_ErrorType": error.code}
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             content, status = {"message": f"localcloud failed: {error}"}, 500
-            headers = [("x-amzn-ErrorType", "ServerException")]
-        body = json.dumps(content).encode()
-        headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        start_response(f"{status} {STATUS_TEXT.get(status, 'Error')}", headers)
-        return [body]
+            headers = {"x_amzn_ErrorType": "ServerException"}
+        return respond(start_response, status, json.dumps(content).encode(), "application/json", **headers)
