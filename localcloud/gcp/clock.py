@@ -30,10 +30,6 @@ class Clock:
         """The real seconds that these clock seconds take."""
         return max(seconds, 0.0) / self.factor
 
-    def sleep(self, seconds: float) -> None:
-        """Sleep that many seconds of this clock."""
-        time.sleep(self.real(seconds))
-
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Wait for the event, at most that many seconds of this clock. Returns whether the event is set."""
         return event.wait(self.real(seconds))

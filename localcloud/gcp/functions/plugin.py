@@ -105,9 +105,7 @@ class Functions(Plugin):
         if process is None or function is None:
             return Response(404, b"Page not found")
         seconds = min(float(function.get("serviceConfig", {}).get("timeoutSeconds", 60)), LONGEST_SECONDS)
-        answer = process.call(
-            request.method, request.body, seconds, lambda *a, **b: self._pool.submit(*a, **b).result()
-        )
+        answer = process.call(request.method, request.body, seconds, self._spawn)
         self._keep_lines(short, location, process.lines())
         return answer
 

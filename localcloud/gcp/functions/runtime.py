@@ -19,15 +19,6 @@ class FunctionRequest:
     def __init__(self, method: str, headers: dict[str, str], data: bytes) -> None:
         self.method, self.headers, self.data = method, headers, data
 
-    def get_json(self, silent: bool = False) -> object:
-        """The body's JSON, None when it is none."""
-        try:
-            return json.loads(self.data)
-        except ValueError:
-            if silent:
-                return None
-            raise
-
 
 def answer(result: Any) -> tuple[bytes, int, dict[str, str]]:
     """Body, status and headers of an entry point's result: a body, or a tuple with status and headers."""

@@ -72,9 +72,7 @@ class CloudScheduler(Plugin):
             now = int(self._site.clock.now() // 60)
             minutes, self._minute = range(self._minute + 1, now + 1), now
             if minutes and not self.paused:
-                for name, job in self._site.resources.list(
-                    f"cloudscheduler/projects/{self._site.project}/locations/-/jobs"
-                ):
+                for name, job in self._jobs():
                     cron = Cron(job["schedule"])
                     if job.get("state", "ENABLED") == "ENABLED" and any(map(cron.matches, minutes)):
                         self._pool.submit(self._attempt, name)
