@@ -9,7 +9,6 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 
 from localcloud.aws.mended.method import method
-from localcloud.faults import Faults
+from localcloud.faults import Faults, chance
 
 CONFIGURATIONS = 20
 """Different questions for scores that an account may ask in 24 hours. AWS has such a limit, and does not publish it."""
@@ -36,11 +35,6 @@ THROTTLED = "RequestLimitExceeded"
 
 faults = Faults((THROTTLED,))
 """Calls that are throttled because a test requests it, by the operation's name."""
-
-
-def chance(*words: object) -> float:
-    """A number from 0 to 1 that follows from some words."""
-    return int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:4], "big") / 2**32
 
 
 def _throttle(operation: str) -> None:

@@ -10,12 +10,11 @@ https://docs.cloud.google.com/compute/docs/instances/view-spot-preemption-price
 
 from __future__ import annotations
 
-import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from localcloud.faults import Faults
+from localcloud.faults import Faults, chance
 from localcloud.gcp.site import Plugin, Site
 from localcloud.gcp.wire import Request, Response, RestError
 
@@ -27,11 +26,6 @@ PRICE_DAYS = 28
 USD_CPU = 0.009
 MIDNIGHT = 8
 """Of the Pacific, in UTC: days of the history begin then."""
-
-
-def chance(*words: object) -> float:
-    """A number from 0 to 1 that follows from some words."""
-    return int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:4], "big") / 2**32
 
 
 class CapacityAdvisor(Plugin):
