@@ -6,12 +6,11 @@ import base64
 import hashlib
 import json
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 from localcloud.gcp.discovery import Call
 from localcloud.gcp.project import Project
-from localcloud.gcp.wire import RestError
+from localcloud.gcp.wire import RestError, stamp
 
 Value = dict[str, Any]
 SHORT = re.compile(r"compute/|storage/|bigquery/|logging/.*/(sinks|metrics|exclusions)/")
@@ -101,7 +100,7 @@ def _stamped(project: Project, stored: Value, schema: Value) -> Value:
 
 
 def _now(project: Project) -> str:
-    return datetime.fromtimestamp(project.clock.now(), UTC).isoformat().replace("+00:00", "Z")
+    return stamp(project.clock.now())
 
 
 def _state(schema: Value) -> str | None:

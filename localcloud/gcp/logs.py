@@ -13,12 +13,12 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from localcloud.gcp.filters import matches, parse
 from localcloud.gcp.site import Plugin, Site
-from localcloud.gcp.wire import Request, Response, RestError
+from localcloud.gcp.wire import Request, Response, RestError, epoch, stamp
+from localcloud.rates import TokenBucket
 
 Entry = dict[str, Any]
 Key = tuple[float, str, str]
@@ -59,26 +59,6 @@ class LogBucket:
                 yield key, entry
 
 
-class ReadQuota:
-    """A token bucket of a minute's reads."""
-
-    def __init__(self, now: float) -> None:
-        self._tokens, self._filled = float(READS_A_MINUTE), now
-
-    def take(self, now: float) -> None:
-        """Take a token.
-
-        Raises:
-            RestError: 429: there is none.
-        """
-        passed = now - self._filled
-        self._tokens, self._filled = min(READS_A_MINUTE, self._tokens + passed * READS_A_MINUTE / 60), now
-        if self._tokens < 1:
-            metric = "'Read requests' and limit 'Read requests per minute' of service 'logging.googleapis.com'"
-            raise RestError(429, f"Quota exceeded for quota metric {metric}.")
-        self._tokens -= 1
-
-
 class Logs(Plugin):
     apis = ("logging",)
 
@@ -88,7 +68,7 @@ class Logs(Plugin):
         self._counted: Counter[str] = Counter()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._quota = ReadQuota(site.clock.now())
+        self._reads = TokenBucket(READS_A_MINUTE, site.clock.now(), 60)
         self.controls = {"logs": self.control}
 
     def control(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -130,10 +110,10 @@ class Logs(Plugin):
     def _completed(self, entry: Entry, body: Entry, now: float) -> Entry:
         """An entry with the request's defaults; an invalid one is refused."""
         given = {key: body[key] for key in ("logName", "resource") if key in body}
-        at = _iso(now)
+        at = stamp(now)
         if "timestamp" in entry:
             # Programs on machines have this machine's clock, and readers ask by the cloud's.
-            at = _iso(self._site.clock.at(_epoch(entry["timestamp"])))
+            at = stamp(self._site.clock.at(epoch(entry["timestamp"])))
         entry = {"insertId": f"localcloud{next(self._numbers):012}", **given, **entry, "timestamp": at}
         if labels := {**body.get("labels", {}), **entry.get("labels", {})}:
             entry["labels"] = labels
@@ -143,7 +123,7 @@ class Logs(Plugin):
             raise RestError(400, "A monitored resource is required.", field="resource")
         if sum(kind in entry for kind in ("textPayload", "jsonPayload", "protoPayload")) > 1:
             raise RestError(400, "An entry has at most one payload.", field="entries")
-        return {**entry, "receiveTimestamp": _iso(now)}
+        return {**entry, "receiveTimestamp": stamp(now)}
 
     def _routes(self) -> list[tuple[str, str, list[str]]]:
         """(bucket, filter, filters of exclusions) of every sink into an existing log bucket, `_Default` included."""
@@ -164,14 +144,15 @@ class Logs(Plugin):
         return self._site.resources.get(f"logging/{bucket}") is not None
 
     def _keep(self, entry: Entry, routes: list[tuple[str, str, list[str]]], now: float) -> None:
-        key = (_epoch(entry["timestamp"]), entry["insertId"], entry["logName"])
+        key = (epoch(entry["timestamp"]), entry["insertId"], entry["logName"])
         for bucket, wanted, excluded in routes:
             if matches(wanted, entry) and not any(matches(each, entry) for each in excluded):
                 self._buckets.setdefault(bucket, LogBucket()).put(key, now, entry)
 
     def _list(self, request: Request) -> Response:
-        with self._lock:
-            self._quota.take(self._site.clock.now())
+        if not self._reads.take(READS_A_MINUTE, self._site.clock.now()):
+            metric = "'Read requests' and limit 'Read requests per minute' of service 'logging.googleapis.com'"
+            raise RestError(429, f"Quota exceeded for quota metric {metric}.")
         body = request.call.body
         order, wanted = body.get("orderBy") or "timestamp asc", body.get("filter", "")
         if order not in ("timestamp asc", "timestamp desc"):
@@ -240,14 +221,3 @@ def _merged(sources: list[Iterator[tuple[Key, Entry]]], backwards: bool) -> Iter
     if len(sources) == 1:
         return sources[0]
     return iter(sorted(itertools.chain(*sources), key=lambda pair: pair[0], reverse=backwards))
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _epoch(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise RestError(400, f"{text!r} is no time.", field="timestamp") from None

@@ -12,13 +12,12 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from localcloud.gcp import filters
 from localcloud.gcp.pubsub.plugin import PubSubPlugin
 from localcloud.gcp.site import Plugin, Site
-from localcloud.gcp.wire import Request, Response, RestError
+from localcloud.gcp.wire import Request, Response, RestError, epoch, stamp
 
 Value = dict[str, Any]
 METRICS = {
@@ -133,8 +132,8 @@ class Monitoring(Plugin):
             raise RestError(501, f"localcloud's Monitoring does not know {', '.join(sorted(left_out))}")
         if "interval.endTime" not in params:
             raise RestError(400, "The interval has no end.", field="interval.endTime")
-        end = _epoch(params["interval.endTime"])
-        start = _epoch(params.get("interval.startTime", params["interval.endTime"]))
+        end = epoch(params["interval.endTime"])
+        start = epoch(params.get("interval.startTime", params["interval.endTime"]))
         found, skip = [], int(params.get("pageToken") or 0)
         size = min(int(params.get("pageSize") or PAGE), PAGE)
         for series, points in self.samples.visible(wanted, self._site.clock.now()):
@@ -157,7 +156,7 @@ class Monitoring(Plugin):
         for metric in sorted(set(USER_METRIC.findall(json.dumps(_conditions(policy))))):
             held = self._site.resources.get(f"logging/projects/{self._site.project}/metrics/{metric}") or {}
             made = held.get("createTime")
-            if made is None or self._site.clock.now() - _epoch(made) < METRIC_SECONDS:
+            if made is None or self._site.clock.now() - epoch(made) < METRIC_SECONDS:
                 text = f'Cannot find metric(s) that match type = "logging.googleapis.com/user/{metric}".'
                 raise RestError(404, f"{text} If a metric was created recently, it could take up to 10 minutes.")
 
@@ -180,12 +179,4 @@ def _drop_zero_positions(dashboard: dict[str, Any]) -> None:
 
 
 def _point(at: float, value: int) -> Value:
-    time = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return {"interval": {"startTime": time, "endTime": time}, "value": {"int64Value": str(value)}}
-
-
-def _epoch(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise RestError(400, f"{text!r} is no time.", field="interval") from None
+    return {"interval": {"startTime": stamp(at), "endTime": stamp(at)}, "value": {"int64Value": str(value)}}

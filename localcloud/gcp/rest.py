@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from datetime import UTC, datetime
 from typing import Any
 
 from localcloud.gcp import discovery, fields, seed
 from localcloud.gcp.discovery import Call
 from localcloud.gcp.project import Project
 from localcloud.gcp.schema import read_only
-from localcloud.gcp.wire import Request, Response, RestError
+from localcloud.gcp.wire import Request, Response, RestError, stamp
 
 Value = dict[str, Any]
 VERBS = {"insert": "create", "createAsync": "create", "update": "patch", "updateAsync": "patch", "wait": "get",
@@ -184,7 +183,7 @@ class Rest:
 
     def _operation(self, call: Call, name: str, what: str, value: Value, number: str) -> Value:
         api, *parts = name.split("/")
-        now = datetime.fromtimestamp(self._project.clock.now(), UTC).isoformat()
+        now = stamp(self._project.clock.now())
         if api == "compute":
             scope = parts[2:3] if parts[2] == "global" else parts[2:4]
             at = "/".join([api, *parts[:2], *scope, "operations", f"operation-{number}"])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from datetime import UTC, datetime
 from typing import Any
 
 from localcloud.gcp.site import Plugin, Site
-from localcloud.gcp.wire import Request, Response, RestError
+from localcloud.gcp.wire import Request, Response, RestError, stamp
 
 
 class Secrets(Plugin):
@@ -35,7 +34,7 @@ class Secrets(Plugin):
         except binascii.Error as error:
             raise RestError(400, f"Invalid value at 'payload.data': {error}", field="payload.data") from None
         version = f"{name}/versions/{len(self._site.resources.list(f'{name}/versions')) + 1}"
-        made = datetime.fromtimestamp(self._site.clock.now(), UTC).isoformat()
+        made = stamp(self._site.clock.now())
         value = {"name": version.partition("/")[2], "createTime": made, "state": "ENABLED"}
         self._data[version] = data
         self._site.resources.put(version, value)

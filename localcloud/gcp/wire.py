@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -90,6 +91,23 @@ class Request:
             return json.loads(self.body or b"{}")
         except ValueError as error:
             raise RestError(400, f"Invalid JSON payload received. {error}") from None
+
+
+def stamp(at: float) -> str:
+    """Epoch seconds as Google's APIs write them."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def epoch(text: str) -> float:
+    """Epoch seconds of a time in a request.
+
+    Raises:
+        RestError: 400: it is none.
+    """
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise RestError(400, f"{text!r} is no time.") from None
 
 
 Handle = Callable[[Request], Response]

@@ -33,6 +33,7 @@ from localcloud.aws.batch.queues import Queues
 from localcloud.aws.batch.scheduler import Scheduler
 from localcloud.machines import namespaces
 from localcloud.machines.images import PullError, Registry
+from localcloud.rates import TokenBucket
 
 SUBMIT_BYTES = 30 * 1024
 """https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"""
@@ -61,7 +62,7 @@ class BatchApi:
         self._environments.retire, self._environments.cpus_of = self._fleet.retire, self._fleet.cpus_of
         self._queues.end_jobs = self._end_jobs
         self._jobs: dict[str, Job] = {}
-        self._tokens, self._refilled = float(settings.submit_rate), time.monotonic()
+        self._submits = TokenBucket(settings.submit_rate, time.monotonic())
         self.control = BatchControls(self._core, self._fleet, self._jobs).by_name
         self._scheduler = Scheduler(self._core, self._fleet, self._environments.all, self._queues.queues)
 
@@ -105,7 +106,8 @@ class BatchApi:
     # Jobs
 
     def submit_job(self, p: Json, region: str) -> Json:
-        self._take_token()
+        if not self._submits.take(self._core.settings.submit_rate, time.monotonic()):
+            raise BatchError("Too Many Requests", "TooManyRequestsException", 429)
         refuse_left_out(p, SUBMIT_LEFT_OUT, "SubmitJob")
         if len(json.dumps(p)) > SUBMIT_BYTES:
             raise invalid("the job's payload is larger than 30 KiB.")
@@ -162,14 +164,6 @@ class BatchApi:
             if each["jobId"] not in self._jobs:
                 raise BatchError(f"Job {each['jobId']} not found")
         return [self._jobs[each["jobId"]] for each in wanted]
-
-    def _take_token(self) -> None:
-        now, rate = time.monotonic(), self._core.settings.submit_rate
-        self._tokens = min(rate, self._tokens + (now - self._refilled) * rate)
-        self._refilled = now
-        if self._tokens < 1:
-            raise BatchError("Too Many Requests", "TooManyRequestsException", 429)
-        self._tokens -= 1
 
     def _find(self, identity: str) -> tuple[Job, Child | None] | None:
         """Return the job with this id or ARN, and the child (None for an array's parent)."""

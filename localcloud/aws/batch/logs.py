@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws.accounts import ACCOUNT, service_client
 from localcloud.aws.batch.core import Core, log
+from localcloud.rates import TokenBucket
 
 LONGEST_LINE = 16 * 1024
 """Docker splits longer lines: https://docs.docker.com/engine/logging/drivers/awslogs/"""
@@ -68,22 +69,10 @@ class LogShipper:
         self._wake, self._woken = os.pipe()
         self._new: list[tuple[int, Stream]] = []
         self._stopped = False
-        self._tokens, self._refilled = float(core.settings.log_stream_rate), time.monotonic()
-        self._token_lock = threading.Lock()
+        self._creations = TokenBucket(core.settings.log_stream_rate, time.monotonic())
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._loop, name="batch-logs", daemon=True)
         self._thread.start()
-
-    def _throttled(self) -> bool:
-        """Whether CreateLogStream is over its limit: 50 per second for an account and region."""
-        rate = self._core.settings.log_stream_rate
-        with self._token_lock:
-            now = time.monotonic()
-            self._tokens, self._refilled = min(rate, self._tokens + (now - self._refilled) * rate), now
-            if self._tokens < 1:
-                return True
-            self._tokens -= 1
-            return False
 
     def open(self, stream: Stream, own_group: bool, create_group: bool, blocking: bool) -> None:
         """Create the stream before the container starts, as the awslogs driver does.
@@ -105,7 +94,8 @@ class LogShipper:
             stream.pending = True
 
     def _create(self, stream: Stream, own_group: bool, create_group: bool) -> None:
-        if self._throttled():
+        # An account may create so many streams per second in a region.
+        if not self._creations.take(self._core.settings.log_stream_rate, time.monotonic()):
             raise LogRefusedError("ThrottlingException: Rate exceeded")
         logs, allowed = service_client("logs", stream.region), self._core.host.authorize
         group = f"arn:aws:logs:{stream.region}:{ACCOUNT}:log-group:{stream.group}"
