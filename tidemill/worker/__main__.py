@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidemill import services
 from tidemill.descriptor import WorkerExit
@@ -29,9 +29,6 @@ from tidemill.worker.settings import Settings, child_environment
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop, StopReason
 from tidemill.worker.usage import adopt_orphans
-
-if TYPE_CHECKING:
-    pass
 
 BEATS = 5
 """Heartbeats of a chunk per heartbeat of its machine: one per minute."""

@@ -12,7 +12,7 @@ from tidemill.job import PARTS, JobSpec, new_job_id
 _IDENTITY = {name for name, part in PARTS.items() if part.identity}
 
 
-def find_job(
+def matching_job(
     site: Site, draft: JobSpec, items: str, chunk_size: int | None, *, named: bool, force: bool
 ) -> tuple[str, JobSpec | None]:
     """The id of the job, and its spec if it is there: the newest with this name, these items and settings, and with the

@@ -16,7 +16,7 @@ from tidemill.client.plan.chunks import Plan, arrays_of
 from tidemill.client.plan.state_settings import check_paired
 from tidemill.client.rounds.enqueue import enqueue, write_first_round
 from tidemill.client.sending.check import CheckedRequest, check
-from tidemill.client.sending.identity import find_job
+from tidemill.client.sending.identity import matching_job
 from tidemill.client.sending.job_inputs import uploads
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.meter import unwatched
@@ -39,7 +39,7 @@ def submit(site: Site, request: JobRequest) -> Job:
     if checked.order:
         spool.reorder(checked.order)
     named = request.name is not None
-    job, existing = find_job(site, draft, spool.digest, request.chunk_size, named=named, force=request.force)
+    job, existing = matching_job(site, draft, spool.digest, request.chunk_size, named=named, force=request.force)
     spec = draft.model_copy(
         update={
             "job": job,
@@ -80,7 +80,7 @@ def _send(
     named: bool,
     log: Log,
 ) -> Job:
-    """Write the job and enqueue it; of a job that is `known`, only what is missing."""
+    """Write the job and enqueue it; of one that exists, only what is missing."""
     ledger = Ledger(site.store, spec.job)
     if existing is None:
         if packed is not None:
