@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Item", "Job", "JobRequest", "Outcome", "Pipeline", "Status", "Summary", "Sweep", "__version__"]
 _HOMES = {
     "Item": "tidemill.job",
-    "JobRequest": "tidemill.client.sending.keywords",
+    "JobRequest": "tidemill.client.keywords",
     "Outcome": "tidemill.ledger",
     "Sweep": "tidemill.client.items.sweep",
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tidemill.client.health.queues import QueueInfo, read_queues
 from tidemill.client.job import Job, find_job
 from tidemill.client.journal import newest_specs
-from tidemill.client.sending.keywords import taking
+from tidemill.client.keywords import taking
 from tidemill.client.sending.train import training
 from tidemill.client.site import Site, read_site
 from tidemill.client.watch.status import JobRow, job_rows

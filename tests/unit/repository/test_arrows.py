@@ -159,7 +159,7 @@ CLIENT_FLOORS = [
     ["rounds", "report"],
     ["plan", "upload"],
     ["items", "program", "health"],
-    ["arguments", "journal", "site", "this_machine"],
+    ["arguments", "journal", "keywords", "site", "this_machine"],
 ]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from weakref import WeakSet
 
 from tidemill.client.job import Job
-from tidemill.client.sending.keywords import KEYWORDS, check_keywords
+from tidemill.client.keywords import KEYWORDS, check_keywords
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, CloudError, JobEndedError
 from tidemill.request import JobRequest
