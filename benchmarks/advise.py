@@ -115,7 +115,7 @@ def own_jobs(folder: Path) -> tuple[int, float]:
     """Return the requests to a store that takes as long, and the seconds, for jobs of a name among others."""
     every = [(1200 + 24 * n, name) for n in range(JOBS) for name in ("this", "other")]
     made = [made_job(items, name=name, uri=f"file://{folder}") for items, name in every]
-    site, spec = made[0].job._site, made[0].job.spec
+    site, spec = made[0].job._watched.site, made[0].job.spec
     counted: list[str] = []
 
     def slow(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:

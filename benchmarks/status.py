@@ -40,7 +40,7 @@ def main() -> None:
         pipeline = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
         job = pipeline.job(sent.out.strip())
         fill(pipeline.store, job, [chunk for chunk in range(CHUNKS) if chunk not in MISSING])
-        job._site.backend("cpu").cancel(known_arrays(job._site, job.spec), "their machines are gone")
+        job._watched.site.backend("cpu").cancel(known_arrays(job._watched.site, job.spec), "their machines are gone")
         resumed = there.tidemill("resume", job.id)
         print(f"{'resume, 1 % missing, whole process':<44} {resumed.seconds:>8.2f} s  {resumed.out.strip()}")
         fill(pipeline.store, job, list(MISSING), number=1)

@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
+
+from tidemill.errors import CallerError
 
 if TYPE_CHECKING:
     from tidemill.ledger import Outcome
@@ -73,3 +76,16 @@ def generalised(message: str, uri: str) -> str:
             # A short name is also part of other words.
             message = re.sub(rf"(?<!\w){re.escape(own)}(?!\w)", "{item}", message)
     return _VARYING.sub("#", message)
+
+
+def items_of_group(job: str, outcomes: Iterable[Outcome], group: str) -> list[int]:
+    """Indexes of the failed items of a group.
+
+    Raises:
+        CallerError: No failed item of the job belongs to the group.
+    """
+    indexes = [one.index for one in outcomes if one.status == "failed" and group_key(one).id == group]
+    if not indexes:
+        allowed = f"the id of a group that `tidemill failures {job}` shows"
+        raise CallerError.about("group", group, allowed, "Items that succeed in a retry leave their group.")
+    return indexes

@@ -189,7 +189,7 @@ class World:
                 self.cancel_and_resume(job)
                 self.gate.touch()
                 self.finish(job)
-                first = list(Ledger(job._site.store, job.id).outcomes())
+                first = list(Ledger(job._watched.site.store, job.id).outcomes())
                 self.check_first(report, first)
                 self.retry(job)
                 self.finish(job)
@@ -236,7 +236,7 @@ class World:
         self.until(lambda: self.done(job) >= self.size.chunks * 0.3, "the first third")
         job.cancel()
         self.until(lambda: job.status().state == "cancelled", "the end of what ran")
-        before = {o.index: o for o in Ledger(job._site.store, job.id).outcomes()}
+        before = {o.index: o for o in Ledger(job._watched.site.store, job.id).outcomes()}
         assert 0 < len(before) < self.size.items
         job.resume()
         self.before_cancel = before
@@ -301,7 +301,7 @@ class World:
         """After everything."""
         report.job = job.id
         report.wrong += self.batch.faults
-        ledger = Ledger(job._site.store, job.id)
+        ledger = Ledger(job._watched.site.store, job.id)
         outcomes = list(ledger.outcomes())
         self.check_each_once(report, outcomes)
         failed = [outcome.index for outcome in outcomes if outcome.status == "failed"]

@@ -285,6 +285,6 @@ def test_an_estimate_learns_from_records_of_all_of_a_job() -> None:
         items = 10 * chunks
         made = made_job(items, 10, outcome=shorter)
         mean = 400.0 - (items - 1) / 2
-        site = made.job._site
+        site = made.job._watched.site
         learnt = Pipeline(site.descriptor, site.store, made.backend).estimate(like=made.job.id).item_seconds
         assert learnt == pytest.approx(mean, rel=0.05), chunks

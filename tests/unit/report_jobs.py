@@ -104,7 +104,7 @@ def _commit(job: Job, number: int, ran: list[Outcome], start: datetime, machine:
     stamp = end.isoformat(timespec="milliseconds")
     header = Header(number, "a", 0, "host tidemill/0.3.0", len(ran), failed, stamp, {}, digest_of(ran, facts))
     record = Record(header, ran)
-    store = job._site.store
+    store = job._watched.site.store
     if failed:
         store.put(layout.failed(job.id, 0, number, failed), b"")
     store.put(layout.done(job.id, 0, number), record.encode())

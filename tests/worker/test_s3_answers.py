@@ -157,7 +157,7 @@ def test_a_name_that_cannot_be_read_is_a_problem_of_its_item(bucket, ledger, tmp
     spec = build_spec(name="t", queue="cpu", command=["x"], chunk_size=3, items_total=3, chunks_total=1, job=JOB)
     write_spec(ledger, spec)
     write_round(ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=1)]))
-    job = Job(Pipeline(described, ledger.store, FakeBackend()).site, JOB, spec)
+    job = Job(Pipeline(described, ledger.store, FakeBackend()).site, spec)
     outcomes = [outcome(n, uri, failed=False) for n, uri in enumerate(uris)]
     for found in outcomes:
         found.output = f"{job.output}/{found.index}/a.1/"

@@ -21,7 +21,7 @@ from tidemill.client.estimate.estimate import JobEstimate
 from tidemill.client.report.failures import FailureGroup
 from tidemill.client.report.model import JobReport
 from tidemill.client.results.download_logs import LogDownload
-from tidemill.client.results.fetch import FetchReport
+from tidemill.client.results.fetch_report import FetchReport
 from tidemill.client.results.metrics import ItemMetrics
 from tidemill.client.rounds.rounds import RoundResult
 from tidemill.client.sending.preview import JobPreview

@@ -20,7 +20,7 @@ from tidemill.figures import counted, file_size
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tidemill.client.results.fetch import FetchReport, ItemCount
+    from tidemill.client.results.fetch_report import FetchReport, ItemCount
 
 LINE_SECONDS = 10.0
 """Where there is no terminal, figures are printed this often."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, getdoc, signature
 from typing import Concatenate, ParamSpec, TypeVar
 
 from tidemill.errors import CallerError, nearest
@@ -13,6 +13,7 @@ from tidemill.request import JobRequest, complete
 
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
+Request = TypeVar("Request")
 Result = TypeVar("Result")
 
 complete()
@@ -27,24 +28,28 @@ _OTHER_NAMES = {
 
 
 def taking(
-    make: Callable[P, JobRequest],
-) -> Callable[[Callable[[Owner, JobRequest], Result]], Callable[Concatenate[Owner, P], Result]]:
-    """Give a method that takes a request the arguments of the function that makes one."""
+    make: Callable[P, Request], keywords: Collection[str] = ()
+) -> Callable[[Callable[[Owner, Request], Result]], Callable[Concatenate[Owner, P], Result]]:
+    """Give a method that takes a request the arguments of the function or class that makes one, and their description.
+    `keywords` are further ones that the function passes on; with any, arguments are checked."""
 
-    def decorate(method: Callable[[Owner, JobRequest], Result]) -> Callable[Concatenate[Owner, P], Result]:
+    def decorate(method: Callable[[Owner, Request], Result]) -> Callable[Concatenate[Owner, P], Result]:
         taken = signature(make)
 
         @wraps(method)
         def called(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-            check_keywords(method.__name__, kwargs, KEYWORDS | {*taken.parameters})
-            try:
-                taken.bind(*args, **kwargs)
-            except TypeError as error:
-                raise CallerError(f"`{method.__name__}`: {error}.", what=method.__name__) from None
+            if keywords:
+                check_keywords(method.__name__, kwargs, {*keywords, *taken.parameters})
+                try:
+                    taken.bind(*args, **kwargs)
+                except TypeError as error:
+                    raise CallerError(f"`{method.__name__}`: {error}.", what=method.__name__) from None
             return method(self, make(*args, **kwargs))
 
         owner = Parameter("self", Parameter.POSITIONAL_ONLY)
         called.__dict__["__signature__"] = taken.replace(parameters=[owner, *taken.parameters.values()])
+        _, attributes, described = (getdoc(make) or "").partition("\nAttributes:\n")
+        called.__doc__ = f"{getdoc(method)}\n\nArgs:\n{described}" if attributes else method.__doc__
         return called
 
     return decorate

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.client.health.queues import QueueInfo, read_queues
-from tidemill.client.job import Job, find_job
-from tidemill.client.journal import newest_specs
-from tidemill.client.keywords import taking
+from tidemill.client.job import Job
+from tidemill.client.journal import find_spec, newest_specs
+from tidemill.client.keywords import KEYWORDS, taking
 from tidemill.client.sending.train import training
 from tidemill.client.site import Site, read_site
 from tidemill.client.watch.status import JobRow, job_rows
@@ -105,7 +105,7 @@ class Pipeline:
         """
         return self.site.store
 
-    @taking(JobRequest)
+    @taking(JobRequest, KEYWORDS)
     def submit(self, request: JobRequest) -> Job:
         """Send a job: the command runs once for every item.
 
@@ -126,7 +126,7 @@ class Pipeline:
 
         return submit(self.site, request)
 
-    @taking(JobRequest)
+    @taking(JobRequest, KEYWORDS)
     def preview(self, request: JobRequest) -> JobPreview:
         """The effects of a submit with these arguments: it is checked in the same way, and nothing is created or
         written.
@@ -139,7 +139,7 @@ class Pipeline:
 
         return preview(self.site, request)
 
-    @taking(training)
+    @taking(training, KEYWORDS)
     def train(self, request: JobRequest) -> Job:
         """Send a job that has hyperparameters in place of items: the command runs once for every combination.
 
@@ -163,7 +163,7 @@ class Pipeline:
 
         return submit(self.site, request)
 
-    @taking(training)
+    @taking(training, KEYWORDS)
     def preview_training(self, request: JobRequest) -> JobPreview:
         """The same as `preview` for `train`, whose arguments it has.
 
@@ -324,7 +324,7 @@ class Pipeline:
             >>> pipeline.job("tiles").id
             'tiles-...'
         """
-        return find_job(self.site, job)
+        return Job(self.site, find_spec(self.store, job))
 
     def jobs(self, limit: int = 20) -> list[JobRow]:
         """The newest jobs of the store, the newest first, from the store alone.

@@ -31,7 +31,7 @@ MUCH_LATER = 4000.0
 
 def look(job: Job, later: float = 0.0) -> Explanation:
     """The explanation of a job as if so many seconds had passed since it was looked at."""
-    facts = read_facts(observe(job._watched.site, job._ledger, job.spec, consumption=False))
+    facts = read_facts(observe(job._watched.site, job._watched.ledger, job.spec, consumption=False))
     return explain(replace(facts, now=facts.now + later))
 
 
@@ -255,7 +255,7 @@ def denied(**_: Any) -> tuple[Any, dict[str, Any]]:
 def test_what_is_denied_is_unknown_and_nothing_is_guessed(team: Team, operation: str, settings: Any) -> None:
     settings(stockout=("c6i.xlarge",))
     job = team.submit(team.queue(), "true")
-    seen = observe(job._watched.site, job._ledger, job.spec, consumption=False)
+    seen = observe(job._watched.site, job._watched.ledger, job.spec, consumption=False)
     team.session.events.register(f"before-call.{operation}", denied)
     try:
         facts = read_facts(seen)
@@ -271,7 +271,7 @@ def test_the_calls_of_one_look_are_few(team: Team, settings: Any) -> None:
     """The most that there can be: children that wait and children that have failed."""
     settings(stockout=("c6i.xlarge",))
     job = team.submit(team.queue(), "sh", "-c", "exit 127", chunks=3)
-    seen = observe(job._watched.site, job._ledger, job.spec, consumption=False)
+    seen = observe(job._watched.site, job._watched.ledger, job.spec, consumption=False)
     array = replace(seen.known[0], states={"waiting": 2, "failed": 1})
     calls: list[str] = []
     count = lambda model, **_: calls.append(model.name)  # noqa: E731
@@ -305,4 +305,4 @@ def test_a_healthy_cold_start_asks_for_nobody(team: Team) -> None:
 
 
 def look_id(job: Job) -> str:
-    return observe(job._watched.site, job._ledger, job.spec, consumption=False).known[0].id
+    return observe(job._watched.site, job._watched.ledger, job.spec, consumption=False).known[0].id

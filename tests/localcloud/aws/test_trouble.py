@@ -112,5 +112,5 @@ def test_a_topic_that_admits_eventbridge_not_or_under_a_condition_is_told_nothin
 
 def ends(team: Team, job: Job) -> None:
     """Until Batch has ended a job."""
-    [array] = observe(job._watched.site, job._ledger, job.spec, consumption=False).known
+    [array] = observe(job._watched.site, job._watched.ledger, job.spec, consumption=False).known
     team.cloud.ended(array.id)

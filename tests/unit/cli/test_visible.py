@@ -37,7 +37,7 @@ def test_forty_texts(tmp_path, monkeypatch, capsys):
 
     made = made_job(40, 8, outcome=failing, uri=f"file://{tmp_path}/store")
     job, backend = made.job, made.backend
-    (tmp_path / "store" / "pipeline.json").write_text(job._site.descriptor.model_dump_json())
+    (tmp_path / "store" / "pipeline.json").write_text(job._watched.site.descriptor.model_dump_json())
     monkeypatch.setattr(site_module, "open_backend", lambda *_: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", f"file://{tmp_path}/store/pipeline.json")
     backend.lines = [

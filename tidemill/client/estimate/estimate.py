@@ -12,13 +12,13 @@ from typing import Any, Literal
 from tidemill import capacity, services
 from tidemill.chain import SCHEME
 from tidemill.client.items.open_items import open_items
-from tidemill.client.job import Job, find_job
+from tidemill.client.journal import find_spec
 from tidemill.client.plan.place import Placement, choose_queue, find_place
 from tidemill.client.report.consumption import read_sample
 from tidemill.client.rounds.job_uris import References, items_of
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
-from tidemill.job import Item
+from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.money import MarketCost, job_cost
 from tidemill.prices import PriceOrigin
@@ -73,17 +73,17 @@ class JobEstimate:
 
 def estimate(site: Site, items: Items | None, like: str | None, **options: Any) -> JobEstimate:
     """See `Pipeline.estimate`. `options` are those of a request."""
-    job = None if like is None else find_job(site, like)
+    job = None if like is None else find_spec(site.store, like)
     given = {name: value for name, value in options.items() if value is not None}
     if job:
-        given = {"queue": job.spec.queue, "slots": job.spec.slots, **job.spec.resources.model_dump(), **given}
+        given = {"queue": job.queue, "slots": job.slots, **job.resources.model_dump(), **given}
     queue = choose_queue(site.descriptor, given.get("queue"))
     image = next(iter(site.descriptor.queues[queue].images))
     request = JobRequest(None, () if items is None or isinstance(items, int) else items, image=image, **given)
     place = find_place(site.descriptor, request)
     seconds = _seconds(site, request.item_seconds, job)
     count = _count(site, request, job, items)
-    return estimate_place(site, place, count, seconds, job.id if job and request.item_seconds is None else None)
+    return estimate_place(site, place, count, seconds, job.job if job and request.item_seconds is None else None)
 
 
 def estimate_place(
@@ -127,7 +127,7 @@ def at_once(cloud: str, place: Placement) -> tuple[int, int]:
     return min(fits), max(fits)
 
 
-def _seconds(site: Site, given: float | None, like: Job | None) -> float:
+def _seconds(site: Site, given: float | None, like: JobSpec | None) -> float:
     if given is not None:
         if not math.isfinite(given) or given <= 0:
             raise CallerError.about("item_seconds", given, "more than 0", "State how long an item takes.")
@@ -138,20 +138,20 @@ def _seconds(site: Site, given: float | None, like: Job | None) -> float:
             "State how long an item takes, or name a job to learn it from.",
             what="item_seconds",
         )
-    ledger = Ledger(site.store, like.id)
+    ledger = Ledger(site.store, like.job)
     ran, _ = read_sample(ledger, ledger.listing())
     if not ran:
         raise CallerError(
-            f"like is {like.id!r}, and no item of it has run yet.", "Wait for one, or state item_seconds.", what="like"
+            f"like is {like.job!r}, and no item of it has run yet.", "Wait for one, or state item_seconds.", what="like"
         )
     return sum(outcome.wall_seconds for outcome in ran) / len(ran)
 
 
-def _count(site: Site, request: JobRequest, like: Job | None, items: Items | None) -> int:
+def _count(site: Site, request: JobRequest, like: JobSpec | None, items: Items | None) -> int:
     if items is None:
         if like is None:
             raise CallerError("items is not given.", "Give a number of items, or the items themselves.", what="items")
-        return like.spec.items_total
+        return like.items_total
     if isinstance(items, str) and items.startswith(SCHEME):
         return len(items_of(items, References(site)))
     if not isinstance(items, int):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tidemill.errors import CallerError
 from tidemill.failures import GroupKey, group_key, telling_line
 from tidemill.ledger import Outcome
 
@@ -66,16 +65,3 @@ def add_failure(groups: dict[GroupKey, FailureGroup], outcome: Outcome) -> Failu
     if len(group.items) < ITEMS_SHOWN:
         group.items.append(outcome.index)
     return group
-
-
-def items_of_group(job: str, outcomes: Iterable[Outcome], group: str) -> list[int]:
-    """Indexes of the failed items of a group.
-
-    Raises:
-        CallerError: No failed item of the job belongs to the group.
-    """
-    indexes = [one.index for one in outcomes if one.status == "failed" and group_key(one).id == group]
-    if not indexes:
-        allowed = f"the id of a group that `tidemill failures {job}` shows"
-        raise CallerError.about("group", group, allowed, "Items that succeed in a retry leave their group.")
-    return indexes

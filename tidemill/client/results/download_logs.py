@@ -17,9 +17,10 @@ from typing import Any
 from tidemill.client.results.downloads import full, unwritable
 from tidemill.client.results.log_files import LogFiles, stamp_of
 from tidemill.client.results.log_lines import LineFilter
-from tidemill.clouds.account import Account, LogLine, LogSearch
+from tidemill.client.results.requests import LogDownloadRequest, LogRequest
+from tidemill.client.watch.wait import WatchedJob
+from tidemill.clouds.account import LogLine, LogSearch
 from tidemill.errors import CallerError
-from tidemill.job import JobSpec
 
 CURSOR = ".tidemill-logs.json"
 MANY_ITEMS = 20_000
@@ -48,34 +49,27 @@ class LogDownload:
     resumed: bool
 
 
-def check_number(spec: JobSpec, wanted: LineFilter) -> None:
-    """Refuse more files, one for each item, than a folder is good for."""
-    items = spec.items_total if wanted.items is None else len(wanted.items)
-    if items > MANY_ITEMS:
-        fix = "Say `any_number=True`, or write one file per container: `by='container'`."
-        raise CallerError.about("items", items, f"{MANY_ITEMS} or less, for one file per item", fix)
-
-
-def download_logs(
-    account: Account,
-    spec: JobSpec,
-    folder: Path,
-    wanted: LineFilter,
-    by: str = "item",
-) -> LogDownload:
+def download_logs(job: WatchedJob, request: LogDownloadRequest) -> LogDownload:
     """Write `<index>.log` for each item, or a file for each container, into a folder. See `Job.download_logs`."""
+    account, spec, folder, by = job.site.account, job.spec, Path(request.folder), request.by
+    worker, same = request.worker and by == "container", ("since", "until", "failed", "group", "say")
+    wanted = LineFilter(job, LogRequest(worker=worker, **{name: getattr(request, name) for name in same}))
+    number = spec.items_total if wanted.items is None else len(wanted.items)
+    if by == "item" and not request.any_number and number > MANY_ITEMS:
+        fix = "Say `any_number=True`, or write one file per container: `by='container'`."
+        raise CallerError.about("items", number, f"{MANY_ITEMS} or less, for one file per item", fix)
     if by not in BY:
         raise CallerError.about("by", by, " or ".join(BY), "A container runs many items.")
-    asked: dict[str, Any] = {"job": spec.job, "by": by, "since": stamp_of(wanted.since_seconds)}
+    asked: dict[str, Any] = {"job": spec.job, "by": by, "since": stamp_of(wanted.since)}
     asked["items"] = None if wanted.items is None else sorted(wanted.items)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         start = _resume(folder, asked)
         files, latest = LogFiles(folder), account.now() - account.log_late_seconds
-        lines, last = 0, wanted.search(spec).since
+        lines, last = 0, wanted.search.since
         if not start:
             _save(folder, asked, files, last)
-        for line in account.logs(_search(spec, wanted, start)):
+        for line in account.logs(_search(wanted, start)):
             if wanted.has(line) and stamp_of(line.at) >= start and (name := _name(line, by)) is not None:
                 files.write(name, _who(line, by), line)
                 lines, last = lines + 1, line.at
@@ -88,8 +82,8 @@ def download_logs(
     return LogDownload(str(folder), lines, len(files.names), bool(start))
 
 
-def _search(spec: JobSpec, wanted: LineFilter, start: str) -> LogSearch:
-    search = wanted.search(spec)
+def _search(wanted: LineFilter, start: str) -> LogSearch:
+    search = wanted.search
     if search.items is not None and len(search.items) > _SEARCHED_ITEMS:
         search = replace(search, items=None)
     # Files have milliseconds; the cloud may have more digits.

@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from tidemill.client.results.fetch_report import TransferProgress
 from tidemill.client.results.fetch_target import FetchTarget
 from tidemill.errors import CallerError, StoreMissingError, shown
 from tidemill.store import BLOCK_BYTES, Entry, Store
@@ -29,25 +30,6 @@ _LOOK_SECONDS = 0.2
 _SAME_SECONDS = 0.001
 """Stores tell times this exactly."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-
-
-@dataclass
-class TransferProgress:
-    """Progress of the files so far.
-
-    Attributes:
-        files: Files that came down.
-        bytes: Their bytes, and those of files that are still coming.
-        kept: Files that were there already.
-        kept_bytes: Their bytes.
-        problems: Files that could not be written, each with the reason.
-    """
-
-    files: int = 0
-    bytes: int = 0
-    kept: int = 0
-    kept_bytes: int = 0
-    problems: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from tidemill import layout
 from tidemill.client.arguments import indexes
-from tidemill.client.results.downloads import Downloads, TransferProgress, full, unwritable
+from tidemill.client.results.downloads import Downloads, full, unwritable
 from tidemill.client.results.fetch_logs import fetch_logs
+from tidemill.client.results.fetch_report import FetchReport
 from tidemill.client.results.fetch_state import fetch_state
 from tidemill.client.results.fetch_target import FetchContext, FetchTarget
 from tidemill.client.results.item_names import ItemNames, UsedNames, ending_of, safe_path
+from tidemill.client.results.requests import FetchRequest
 from tidemill.client.site import Site
+from tidemill.client.watch.wait import WatchedJob
 from tidemill.errors import CallerError, ObjectNameError, StoreDeniedError, StoreMissingError, one_line
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger, Outcome
@@ -28,60 +30,8 @@ from tidemill.store import Entry, Store
 
 LISTED_TOGETHER = 100
 """A share of the items: from a hundredth of them on, one listing of all outputs is shorter than one per item."""
-NAMED = 20
-"""Items and files that a report names."""
 _LISTINGS = 16
 _LOOK_SECONDS = 0.1
-
-
-@dataclass
-class ItemCount:
-    """How many items, and the first of them."""
-
-    count: int = 0
-    first: list[int] = field(default_factory=list)
-
-    def add(self, index: int) -> None:
-        self.count += 1
-        if len(self.first) < NAMED:
-            self.first.append(index)
-
-
-@dataclass
-class FetchReport:
-    """Result of a fetch, so far or at its end.
-
-    Attributes:
-        job: The job's id.
-        folder: Where everything is.
-        items: How many items were asked for.
-        complete: Those of them whose outputs are all in the folder; some succeed without writing a file.
-        unfinished: Items without an outcome yet.
-        failed: Items that failed: they have no outputs.
-        gone: Items whose outputs are not in the store any more.
-        moved: The files.
-        logs: Items that have a log; None when logs were not asked for.
-        states: The same of saved state.
-    """
-
-    job: str
-    folder: str
-    items: int
-    complete: int = 0
-    unfinished: ItemCount = field(default_factory=ItemCount)
-    failed: ItemCount = field(default_factory=ItemCount)
-    gone: ItemCount = field(default_factory=ItemCount)
-    moved: TransferProgress = field(default_factory=TransferProgress)
-    logs: int | None = None
-    states: int | None = None
-
-    @property
-    def whole(self) -> bool:
-        """True if the folder has the outputs of every item that was asked for."""
-        return self.complete == self.items and not self.moved.problems
-
-
-OnReport = Callable[[FetchReport], None]
 
 
 class _ItemOutputs(NamedTuple):
@@ -96,21 +46,9 @@ class _ItemOutputs(NamedTuple):
     """Why they cannot be listed."""
 
 
-@dataclass(frozen=True)
-class FetchRequest:
-    """Arguments of a fetch: see `Job.fetch`."""
-
-    folder: Path
-    items: Collection[int] | None
-    failed: bool
-    name: str
-    logs: bool
-    state: bool
-    overwrite: bool = False
-
-
-def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: FetchRequest, on_report: OnReport) -> FetchReport:
+def fetch(job: WatchedJob, wish: FetchRequest) -> FetchReport:
     """See `Job.fetch`."""
+    site, ledger, spec = job.site, job.ledger, job.spec
     if wish.failed and not (wish.logs or wish.state):
         problem = "failed is given without logs or state, and items that failed have no outputs."
         raise CallerError(problem, "Fetch their logs: `logs=True`.", what="failed")
@@ -119,9 +57,9 @@ def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: FetchRequest, on_repo
     if wish.failed:
         failed = {outcome.index for outcome in ledger.outcomes() if outcome.status == "failed"}
         wanted = failed if wanted is None else wanted & failed
-    report = FetchReport(spec.job, str(wish.folder), spec.items_total if wanted is None else len(wanted))
-    look = _now_and_then(lambda: on_report(report))
-    with closing(_target(wish)) as target:
+    report = FetchReport(spec.job, str(Path(wish.folder)), spec.items_total if wanted is None else len(wanted))
+    look = _now_and_then(lambda: wish.on_report(report))
+    with closing(_target(Path(wish.folder), wish.overwrite)) as target:
         how = FetchContext(target, wanted, names, report.moved.problems, look)
         if wish.failed:
             # They have no outputs.
@@ -132,15 +70,15 @@ def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: FetchRequest, on_repo
             report.logs = fetch_logs(site.account, ledger, spec, how)
         if wish.state:
             report.states = fetch_state(ledger, spec, how)
-    on_report(report)
+    wish.on_report(report)
     return report
 
 
-def _target(wish: FetchRequest) -> FetchTarget:
+def _target(folder: Path, overwrite: bool) -> FetchTarget:
     try:
-        return FetchTarget(wish.folder, wish.overwrite)
+        return FetchTarget(folder, overwrite)
     except OSError as error:
-        raise full(wish.folder, error) or unwritable(wish.folder, error) from None
+        raise full(folder, error) or unwritable(folder, error) from None
 
 
 def _fetch_outputs(outputs: _Outputs, how: FetchContext, report: FetchReport) -> None:

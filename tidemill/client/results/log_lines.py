@@ -7,17 +7,15 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 
-from tidemill.client.report.failures import items_of_group
+from tidemill.client.results.requests import LogRequest
 from tidemill.client.rounds.deliveries import known_arrays, oldest_by_name
-from tidemill.client.site import Site
 from tidemill.client.watch.wait import WatchedJob
-from tidemill.clouds.account import Account, LogLine, LogSearch, ignore
+from tidemill.clouds.account import Account, LogLine, LogSearch
 from tidemill.errors import CallerError, one_line
-from tidemill.job import JobSpec
+from tidemill.failures import items_of_group
 from tidemill.ledger import Ledger, Outcome
 from tidemill.services.backend import ArrayState
 
@@ -27,62 +25,55 @@ QUIET_SECONDS = 4.0
 """Time without a new line, after the job has ended, after which no more are expected."""
 
 
-@dataclass(frozen=True)
 class LineFilter:
-    """Which lines of a job are wanted. See `Job.logs`."""
+    """The lines of a job that a request asks for. The ledger knows which items have failed, without a search.
 
-    item: int | None = None
-    worker: bool = False
-    since: datetime | None = None
-    until: datetime | None = None
-    text: str | None = None
-    regex: str | None = None
-    items: frozenset[int] | None = None
-    limit: int | None = None
-    say: Callable[[str], None] = ignore
+    Raises:
+        CallerError: The job has no such item or group, or the expression is not one.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, job: WatchedJob, asked: LogRequest) -> None:
+        self._spec, self._asked, self.item = job.spec, asked, asked.item
+        self.items: frozenset[int] | None = None
+        if asked.item is not None and not 0 <= asked.item < job.spec.items_total:
+            allowed = f"from 0 to {job.spec.items_total - 1}"
+            raise CallerError.about("item", asked.item, allowed, "Give an item's index.")
+        if asked.group is not None or asked.failed:
+            failed = _failures(job.ledger)
+            group = asked.group
+            chosen = (one.index for one in failed) if group is None else items_of_group(job.spec.job, failed, group)
+            self.item, self.items = None, frozenset(chosen)
         try:
-            re.compile(self.regex or "")
+            self._pattern = re.compile(asked.regex or "")
         except re.error as error:
             allowed = "a regular expression of Python"
-            raise CallerError.about("regex", self.regex, allowed, f"{one_line(error)}.".capitalize()) from None
+            raise CallerError.about("regex", asked.regex, allowed, f"{one_line(error)}.".capitalize()) from None
+        self.since = asked.since.timestamp() if asked.since else 0.0
+        self.until = asked.until.timestamp() if asked.until and not asked.follow else None
+        self.limit = None if asked.follow else asked.limit
 
-    def search(self, spec: JobSpec) -> LogSearch:
+    @property
+    def search(self) -> LogSearch:
         """The search that a backend makes."""
-        since = max(spec.created_at.timestamp(), self.since_seconds)
+        since, asked = max(self._spec.created_at.timestamp(), self.since), self._asked
         items = self.items if self.item is None else frozenset([self.item])
-        printed, limit = not self.worker, self.limit
-        return LogSearch(
-            spec.job, items, since, self.until_seconds, self.text, self.regex, printed, limit, say=self.say
-        )
+        where = (self._spec.job, items, since, self.until)
+        return LogSearch(*where, asked.text, asked.regex, not asked.worker, self.limit, say=asked.say)
 
     @property
     def narrow(self) -> bool:
         """True if few lines of a whole job are wanted."""
-        return any(value is not None for value in (self.text, self.regex, self.items, self.limit))
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(self.regex or "")
-
-    @property
-    def since_seconds(self) -> float:
-        return self.since.timestamp() if self.since else 0.0
-
-    @property
-    def until_seconds(self) -> float | None:
-        return self.until.timestamp() if self.until else None
+        chosen = (self._asked.text, self._asked.regex, self.items, self.limit)
+        return self.item is None and any(value is not None for value in chosen)
 
     def has(self, line: LogLine) -> bool:
-        until = self.until_seconds
         return (
-            (self.worker or "stream" in line.fields)
+            (self._asked.worker or "stream" in line.fields)
             and self._of_the_item(line)
-            and self.since_seconds <= line.at
-            and (until is None or line.at <= until)
-            and (self.text is None or self.text in line.said)
-            and (self.regex is None or self._pattern.search(line.said) is not None)
+            and self.since <= line.at
+            and (self.until is None or line.at <= self.until)
+            and (self._asked.text is None or self._asked.text in line.said)
+            and self._pattern.search(line.said) is not None
         )
 
     def _of_the_item(self, line: LogLine) -> bool:
@@ -93,37 +84,19 @@ class LineFilter:
         return line.fields["item"] == self.item if "item" in line.fields else "stream" not in line.fields
 
 
-def choose_lines(
-    ledger: Ledger, spec: JobSpec, *, item: int | None = None, failed: bool = False, group: str | None = None
-) -> LineFilter:
-    """A filter of the items that somebody wants: the ledger knows which have failed, without a search.
-
-    Raises:
-        CallerError: The job has no such item or group.
-    """
-    if item is not None and not 0 <= item < spec.items_total:
-        raise CallerError.about("item", item, f"from 0 to {spec.items_total - 1}", "Give an item's index.")
-    if group is not None:
-        return LineFilter(items=frozenset(items_of_group(spec.job, _failures(ledger), group)))
-    if failed:
-        return LineFilter(items=frozenset(one.index for one in _failures(ledger)))
-    return LineFilter(item)
-
-
 def _failures(ledger: Ledger) -> Iterator[Outcome]:
     """Outcomes of items that failed; only records with one are read, and progress."""
     listing = ledger.listing()
     return (one for one in ledger.outcomes(listing.failed.keys() | listing.waiting) if one.status == "failed")
 
 
-def job_lines(job: WatchedJob, wanted: LineFilter, *, follow: bool) -> Iterator[LogLine]:
-    """The lines of a job that pass a filter; new ones, too, until it has ended, where they are followed."""
-    if not follow:
-        return read_lines(job.site, job.ledger, job.spec, wanted)
-    wanted = replace(wanted, until=None, limit=None)
-    read = partial(read_lines, job.site, job.ledger, job.spec, wanted)
-    ended = lambda: job.look(consumption=False, running=False)[0].ended  # noqa: E731
-    return follow_lines(job.site.account, wanted.search(job.spec), read, ended)
+def job_lines(job: WatchedJob, asked: LogRequest) -> Iterator[LogLine]:
+    """See `Job.logs`."""
+    wanted = LineFilter(job, asked)
+    if not asked.follow:
+        return read_lines(job, wanted)
+    ended = lambda: job.look()[0].ended  # noqa: E731
+    return follow_lines(job.site.account, wanted.search, partial(read_lines, job, wanted), ended)
 
 
 def follow_lines(
@@ -160,34 +133,28 @@ def _identity(line: LogLine) -> tuple[object, ...]:
     return (line.id,) if line.id else (line.at, line.stream, line.message)
 
 
-def read_lines(
-    site: Site, ledger: Ledger, spec: JobSpec, wanted: LineFilter, search: LogSearch | None = None
-) -> Iterator[LogLine]:
+def read_lines(job: WatchedJob, wanted: LineFilter, search: LogSearch | None = None) -> Iterator[LogLine]:
     """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search.
 
     Args:
         search: Of a follower, which looks for the newest lines only.
     """
-    backend, following = site.backend(spec.queue), search is not None
-    search = search or wanted.search(spec)
+    site, backend, following = job.site, job.site.backend(job.spec.queue), search is not None
+    search = search or wanted.search
     # One search reads the lines of all workers of a local job.
-    children = (
-        []
-        if wanted.item is None or site.local or not backend.service.sees_children
-        else _children(site, ledger, spec, wanted.item)
-    )
-    if children:
+    by_name = wanted.item is not None and not site.local and backend.service.sees_children
+    if by_name and (children := _children(job, wanted.item or 0)):
         lines = (line for array, index in children for line in backend.child_logs(array, index, search))
-    elif wanted.narrow and wanted.item is None and not following:
+    elif wanted.narrow and not following:
         lines = site.account.search_logs(search)
     else:
         lines = site.account.logs(search)
     yield from itertools.islice(filter(wanted.has, lines), wanted.limit)
 
 
-def _children(site: Site, ledger: Ledger, spec: JobSpec, item: int) -> list[tuple[ArrayState, int]]:
+def _children(job: WatchedJob, item: int) -> list[tuple[ArrayState, int]]:
     """Containers that were given an item and that the cloud remembers."""
-    by_name = oldest_by_name(known_arrays(site, spec))
-    chunk = ledger.index().chunk_of(item)
-    arrays = [array for round_ in ledger.rounds() for array in round_.arrays if array.name in by_name]
+    by_name = oldest_by_name(known_arrays(job.site, job.spec))
+    chunk = job.ledger.index().chunk_of(item)
+    arrays = [array for round_ in job.ledger.rounds() for array in round_.arrays if array.name in by_name]
     return [(by_name[array.name], array.all().index(chunk)) for array in arrays if chunk in array.all()]

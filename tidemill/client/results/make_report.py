@@ -9,8 +9,10 @@ from itertools import accumulate
 from tidemill.client.report.advice import Experience, advise
 from tidemill.client.report.costing import cost_of
 from tidemill.client.report.model import JobReport, Place, ReportedExpectation, SlotUse, Timeline
+from tidemill.client.report.page import page_of, redacted
 from tidemill.client.report.reclaims import drained_of, read_reclaims
 from tidemill.client.report.records import read_digests, read_failures
+from tidemill.client.report.save import check_place, save
 from tidemill.client.report.totals import STEPS, Steps, Totals
 from tidemill.client.watch.explain import read_facts
 from tidemill.client.watch.observation import observe
@@ -23,6 +25,13 @@ from tidemill.store import Entry
 KINDS_SHOWN = 6
 """Kinds of machines that a timeline tells apart; the rest is `other`."""
 PLACES_SHOWN = 100
+
+
+def write_report(job: WatchedJob, place: str, *, redact: bool, everything: bool) -> str:
+    """See `Job.write_report`."""
+    check_place(place)
+    report = make_report(job, everything)
+    return save(job.site, place, page_of(redacted(report) if redact else report))
 
 
 def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from tidemill.client.watch.status import Status
+from tidemill.client.watch.live import showing
 from tidemill.client.watch.wait import WatchedJob, watch
 from tidemill.errors import CallerError, ItemFailedError, JobEndedError, RemoteTraceback, decoding
 from tidemill.ledger import Listing, Outcome
@@ -22,23 +22,23 @@ HERE_SECONDS = 0.2
 """Between looks at a job of this machine."""
 
 
-def stream_values(job: WatchedJob, *, return_exceptions: bool, on_status: Callable[[Status], None]) -> Iterator[Any]:
+def stream_values(job: WatchedJob, *, return_exceptions: bool, progress: bool | None) -> Iterator[Any]:
     """The value of each item, in the items' order. See `Job.values`."""
     taken, ended = 0, None
     reader = _Reader(job)
     poll = HERE_SECONDS if job.site.local else None
-    with ThreadPoolExecutor(2 * _RECORDS_AHEAD) as pool:
+    with showing(job.spec.job, progress) as on_status, ThreadPoolExecutor(2 * _RECORDS_AHEAD) as pool:
         for status, snapshot in watch(job, repair=True, poll_seconds=poll, log=lambda text: None):
             on_status(status)
             ready = _in_a_row(taken, snapshot)
             for outcome, value in reader.read(range(taken, ready), snapshot, pool):
                 yield _settled(job, outcome, value, return_exceptions)
             taken, ended = ready, status
-    if ended is not None and taken < job.spec.chunks_total:
-        for outcome, value in reader.begun(taken):
-            yield _settled(job, outcome, value, return_exceptions)
-        command = ended.run_command or f"tidemill resume {job.spec.job}"
-        raise JobEndedError(job.spec.job, ended.state, ended.note or "", command)
+        if ended is not None and taken < job.spec.chunks_total:
+            for outcome, value in reader.begun(taken):
+                yield _settled(job, outcome, value, return_exceptions)
+            command = ended.run_command or f"tidemill resume {job.spec.job}"
+            raise JobEndedError(job.spec.job, ended.state, ended.note or "", command)
 
 
 def _in_a_row(chunk: int, snapshot: Listing) -> int:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tidemill.client.arguments import indexes
 from tidemill.client.plan.chunks import arrays_of
 from tidemill.client.plan.limit import check_left
 from tidemill.client.plan.state_settings import expires_soon
+from tidemill.client.program import round_code
 from tidemill.client.program.round_code import OtherCode
 from tidemill.client.rounds.deliveries import known_arrays, queue_of, reconcile
 from tidemill.client.rounds.enqueue import LOOK_SECONDS, definition_of, enqueue, write_first_round
 from tidemill.client.rounds.predecessors import check_gate
-from tidemill.client.site import Site
+from tidemill.client.site import Log, Site
+from tidemill.clouds.account import ignore
 from tidemill.completion import owners
 from tidemill.errors import CallerError
+from tidemill.failures import items_of_group
 from tidemill.figures import counted
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, Round
@@ -159,20 +163,38 @@ def _code_of(round_: Round) -> OtherCode:
     return OtherCode(round_.code, round_.code_origin)
 
 
-def retry(
-    site: Site,
-    spec: JobSpec,
-    items: Collection[int] | None,
-    code: OtherCode | None = None,
-    max_usd: float | None = None,
-) -> RoundResult:
-    """Run items that have an outcome again, in a new round. See `Job.retry`; `code` is in the store.
+@dataclass(frozen=True)
+class RetryRequest:
+    """Items of a job that a caller wants to run again.
 
-    Raises:
-        CallerError: An item that the job does not have, or that has no outcome yet; nothing is left of its limit.
-        CloudError: The store or the queue refused.
+    Attributes:
+        items: Indexes; None for every item that failed.
+        code: What they run with from now on: a folder or a repository, as with `submit`; None for that of the newest
+            round.
+        max_usd: What the job may cost from now on, all rounds together; None keeps the current limit.
+        group: In place of `items`: the id of a group that `tidemill failures` shows.
+        libs: Folders that travel with `code`, each under its own name.
+        log: Called with a sentence about the code.
     """
-    ledger = Ledger(site.store, spec.job, spec.manifest)
+
+    items: Collection[int] | None = None
+    code: str | Path | None = None
+    max_usd: float | None = None
+    _: KW_ONLY
+    group: str | None = None
+    libs: Sequence[str | Path] = ()
+    log: Log = ignore
+
+
+def retry(site: Site, spec: JobSpec, asked: RetryRequest) -> RoundResult:
+    """Run items that have an outcome again, in a new round. See `Job.retry`."""
+    ledger, items, max_usd = Ledger(site.store, spec.job, spec.manifest), asked.items, asked.max_usd
+    if asked.group is not None:
+        items = items_of_group(spec.job, ledger.outcomes(), asked.group)
+    from tidemill.client.program.git_code import check_libs
+
+    check_libs(asked.libs, asked.code)
+    code = None if asked.code is None else round_code.send(site, spec.job, asked.code, asked.libs, asked.log)
     queue_of(site, spec)
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     while True:

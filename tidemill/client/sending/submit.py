@@ -123,7 +123,7 @@ def _send(
     spec = existing or ledger.spec()
     arrays = arrays_of(spec.job, 0, range(spec.chunks_total), site.backend(spec.queue).service.array_chunks)
     round_ = write_first_round(site, ledger, spec, arrays)
-    job = Job(site, spec.job, spec)
+    job = Job(site, spec)
     job.enqueued = enqueue(site, spec, round_)
     if spec.limit and (note := ledger.cancellation()):
         log(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidemill import layout
 from tidemill.capacity import fitting, usable_memory_mib
@@ -16,21 +16,17 @@ from tidemill.client.health.reconciler import read_report
 from tidemill.client.plan.limit import spent_of
 from tidemill.client.rounds.deliveries import queue_of
 from tidemill.client.site import Site
-from tidemill.client.watch.observation import Observation, cancelled_words, observe, telling
+from tidemill.client.watch.observation import Observation, cancelled_words, telling
 from tidemill.client.watch.status import SPEED_SECONDS
 from tidemill.completion import owners
 from tidemill.errors import CallerError, CloudError, one_line
-from tidemill.explain.answer import Explanation, Unseen
+from tidemill.explain.answer import Unseen
 from tidemill.explain.facts import Facts, FleetFacts, JobFacts, Straggler
 from tidemill.failures import telling_line
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger
 from tidemill.ledger.attempts import newest_markers
 from tidemill.ledger.gate import begun_at
 from tidemill.ledger.records import Record
-
-if TYPE_CHECKING:
-    from tidemill.explain.judge import CauseHistory
 
 NEWEST = 200
 """Outcomes whose failures are counted."""
@@ -44,13 +40,6 @@ STRAGGLERS = 3
 STORM_SECONDS = 1800.0
 STEADY = 3
 """Earlier spans of ten minutes that tell what is usual."""
-
-
-def explain_job(site: Site, ledger: Ledger, spec: JobSpec, looks: CauseHistory | None = None) -> Explanation:
-    """Why a job does not progress. See `Job.explain`."""
-    from tidemill.explain.judge import explain
-
-    return explain(read_facts(observe(site, ledger, spec, consumption=False)), looks)
 
 
 def known_trouble(site: Site, queue: str) -> list[str]:

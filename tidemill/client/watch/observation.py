@@ -29,13 +29,7 @@ _NO_INDEX = re.compile(
 )
 
 
-def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> tuple[Status, Listing]:
-    """A job's status, and the names of the store that it was made from. See `Job.status`."""
-    seen = observe(site, ledger, spec, consumption=consumption)
-    return seen.status(), seen.listing
-
-
-def observe(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> Observation:
+def observe(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool = False) -> Observation:
     """Look at a job: its names in the store, and its arrays in the queue."""
     there = spec.queue in site.descriptor.queues
     gate = closed_gate(site, ledger, spec) if there else None
@@ -71,7 +65,7 @@ def _how_to_mend(site: Site, job: str) -> str | None:
     """Remedy for another job, so that those after it can begin; None while it runs or waits itself."""
     ledger = Ledger(site.store, job)
     try:
-        status, _ = read_status(site, ledger, ledger.spec(), consumption=False)
+        status = observe(site, ledger, ledger.spec()).status()
     except CallerError as error:
         # Its queue is gone.
         return str(error).rstrip(".")

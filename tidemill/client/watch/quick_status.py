@@ -19,12 +19,11 @@ from tidemill.client.rounds.deliveries import Deliveries, known_arrays, oldest_b
 from tidemill.client.site import Site
 from tidemill.client.watch.hints import STILL_SECONDS
 from tidemill.client.watch.observation import Observation
-from tidemill.client.watch.running_items import RunningItems
 from tidemill.client.watch.status import Status, speed_of
 from tidemill.client.watch.wait import WatchedJob
 from tidemill.completion import owners
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Listing, Round
+from tidemill.ledger import Listing, Round
 from tidemill.ledger.listing import RoundNames, combine, read_part
 from tidemill.ledger.tombstone import covering
 from tidemill.services.backend import ArrayState
@@ -74,9 +73,8 @@ class QuickStatus:
 
     def __init__(self, site: Site, spec: JobSpec) -> None:
         self.site, self.spec, self.requests = site, spec, 0
-        self._ledger = Ledger(site.store, spec.job, spec.manifest)
-        self._running = RunningItems(self._ledger)
-        self._watched = WatchedJob(site, self._ledger, spec, self._running)
+        self._watched = WatchedJob(site, spec)
+        self._ledger, self._running = self._watched.ledger, self._watched.running
         self._parts: list[_Part] = []
         self._fresh: _Part | None = None
         self._known: Sequence[ArrayState] | None = None
@@ -124,8 +122,7 @@ class QuickStatus:
         """A look at everything, with the reason why the job does not progress."""
         # Of a dozen requests, half are for the reason.
         self.requests += 12 if self.site.store.is_object_store else 0
-        status, _ = self._watched.look(consumption=False, running=True)
-        return status
+        return self._watched.look(running=True)[0]
 
     # ---- a part at a time -------------------------------------------------------------------------------------------
 

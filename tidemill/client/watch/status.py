@@ -241,11 +241,11 @@ class Summary:
         return asdict(self)
 
 
-def summarise(ledger: Ledger, spec: JobSpec, reclaims: int) -> Summary:
+def summarise(ledger: Ledger, spec: JobSpec, status: Status | None) -> Summary:
     """Read every record of a job once, and the progress of chunks without one, and add up. Memory does not grow with
     the job."""
     ended = ended_chunks(ledger.store, ledger.job, ledger.rounds(), ledger.done_at)
-    total = Summary(0, 0, 0, reclaims, 0.0, 0.0, 0.0)
+    total = Summary(0, 0, 0, (status or ledger.counts()).reclaims, 0.0, 0.0, 0.0)
     # A folder answers at once: there only the reading of lines takes time, and records would pile up in memory.
     with ThreadPoolExecutor(_PARALLEL if ledger.store.is_object_store else 1) as pool:
         chunks = list(ended)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+from tidemill.client.plan.notification import tell_end
 from tidemill.client.rounds.deliveries import known_arrays
 from tidemill.client.rounds.rounds import send_again
 from tidemill.client.site import Log, Site
 from tidemill.client.watch.hints import Hints
+from tidemill.client.watch.live import showing
 from tidemill.client.watch.observation import observe
 from tidemill.client.watch.running_items import RunningItems
 from tidemill.client.watch.status import Status
+from tidemill.clouds.account import ignore
 from tidemill.errors import CloudError, StoreDeniedError
+from tidemill.explain import Explanation
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
 from tidemill.ledger.rounds import round_of
@@ -28,31 +32,81 @@ OUTAGES = 10
 """Polls in a row that the store or the cloud may refuse before `wait` gives up."""
 
 
-@dataclass(frozen=True)
 class WatchedJob:
-    """A job, as those see it who watch it."""
+    """A job, as those see it who watch it. What one look has read, the next one does not read again."""
 
-    site: Site
-    ledger: Ledger
-    spec: JobSpec
-    running: RunningItems
-    hints: Hints = field(default_factory=Hints)
+    def __init__(self, site: Site, spec: JobSpec) -> None:
+        self.site, self.spec, self.ledger = site, spec, Ledger(site.store, spec.job, spec.manifest)
+        self.running, self.hints = RunningItems(self.ledger), Hints()
 
-    def look(self, *, consumption: bool, running: bool) -> tuple[Status, Listing]:
+    def look(self, *, consumption: bool = False, running: bool = False) -> tuple[Status, Listing]:
         """The job's status (see `Job.status`), and the names of the store that it was made from."""
         seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
-        status, listing = seen.status(), seen.listing
+        status = seen.status()
         if running and status.state != "finished":
-            status = self.running.added(status, listing)
-        return (self.hints.added(status, seen) if running and not status.ended else status), listing
+            status = self.running.added(status, seen.listing)
+        return (self.hints.added(status, seen) if running and not status.ended else status), seen.listing
+
+    def explain(self) -> Explanation:
+        """See `Job.explain`."""
+        from tidemill.client.watch.explain import read_facts
+        from tidemill.explain.judge import explain
+
+        return explain(read_facts(observe(self.site, self.ledger, self.spec)))
+
+    def tell(self, status: Status, listing: Listing, *, given_up: bool = False) -> Status:
+        """A status of a job that has ended says whether someone was told, and this is told now if no one was.
+        `given_up` is whether no one repairs what is lost."""
+        lost = given_up and status.state == "lost" and not status.run_command
+        # Items of unfinished chunks count, where the status has them.
+        counts = replace(listing.counts, succeeded=status.succeeded, failed=status.failed)
+        return replace(status, told=tell_end(self.site, self.spec, replace(listing, counts=counts), lost=lost))
+
+    def cancel(self, reason: str) -> int:
+        """See `Job.cancel`."""
+        if self.ledger.counts().finished:
+            return 0
+        ended = self.end(reason)
+        if self.spec.notify:
+            self.tell(*self.look(running=True))
+        return ended
 
     def end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:
         """End the first so many rounds, or all there are. Returns how many arrays were ended."""
         covered = self.ledger.cancel(self.site.account.user(), reason, rounds, max_usd)
-        arrays = known_arrays(self.site, self.spec)
-        return self.site.backend(self.spec.queue).cancel(
-            [array for array in arrays if round_of(array.name) < covered], reason
-        )
+        arrays = [array for array in known_arrays(self.site, self.spec) if round_of(array.name) < covered]
+        return self.site.backend(self.spec.queue).cancel(arrays, reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitRequest:
+    """How a caller waits for a job.
+
+    Attributes:
+        repair: Enqueue lost deliveries again. Otherwise the job ends as `lost` when only they are left.
+        poll_seconds: Seconds between looks at first, up to 15 while nothing changes. By default 2, and more for a job
+            of many chunks, because each look is a listing that costs money.
+        on_status: Called with every status, which counts items of running chunks.
+        progress: Show how the job goes, in a notebook, on a terminal or as lines; None for the first two only.
+        log: Called with each repair and outage, as a sentence.
+    """
+
+    repair: bool = True
+    poll_seconds: float | None = None
+    on_status: Callable[[Status], None] = lambda status: None
+    progress: bool | None = False
+    log: Log = ignore
+
+
+def wait(job: WatchedJob, asked: WaitRequest) -> Status:
+    """See `Job.wait`."""
+    last: tuple[Status, Listing] | None = None
+    with showing(job.spec.job, asked.progress) as show:
+        for last in watch(job, repair=asked.repair, poll_seconds=asked.poll_seconds, log=asked.log):
+            asked.on_status(last[0])
+            show(last[0])
+    assert last is not None, "a watch begins with a look"
+    return job.tell(*last, given_up=True)
 
 
 def watch(job: WatchedJob, *, repair: bool, poll_seconds: float | None, log: Log) -> Iterator[tuple[Status, Listing]]:
@@ -84,9 +138,8 @@ def _mend(job: WatchedJob, status: Status, repairs: dict[str, Repairs], log: Log
     """Enqueue again what jobs have lost that a job waits for. False when that has brought nothing, or nothing can."""
     mended = False
     for waited in status.waits_for:
-        ledger = Ledger(job.site.store, waited.job)
-        other = WatchedJob(job.site, ledger, ledger.spec(), RunningItems(ledger))
-        seen, _ = other.look(consumption=False, running=False)
+        other = WatchedJob(job.site, Ledger(job.site.store, waited.job).spec())
+        seen, _ = other.look()
         repair = repairs.setdefault(waited.job, Repairs(other, log))
         if seen.chunks.lost and not seen.run_command and repair.worth_it(seen):
             repair.enqueue(seen)
@@ -98,7 +151,7 @@ def _mend(job: WatchedJob, status: Status, repairs: dict[str, Repairs], log: Log
 def _patient_look(job: WatchedJob, pause: float, log: Log) -> tuple[Status, Listing]:
     for outage in range(1, OUTAGES + 1):
         try:
-            return job.look(consumption=False, running=True)
+            return job.look(running=True)
         except StoreDeniedError:
             raise
         except CloudError as error:

@@ -185,7 +185,7 @@ def test_a_limit_of_the_account_is_said(monkeypatch):
 
 def like(made, **changes):
     wanted = AdviceRequest(Need(cpus=64, families=("c7i",)), ("us-west-2",), like="tiles", live=False, **changes)
-    return advise(wanted, made.job._site)
+    return advise(wanted, made.job._watched.site)
 
 
 def test_measured_types_are_ranked_by_the_cost_of_their_work(monkeypatch):
@@ -226,7 +226,7 @@ def _times(figure, factor):
 
 def test_few_machine_hours_say_nothing_of_reclaims_and_many_do():
     made = made_job()
-    spec, site = made.job.spec, made.job._site
+    spec, site = made.job.spec, made.job._watched.site
     few = read_own(site, spec)
     assert few.reclaims == {}
     assert few.item_seconds == pytest.approx(11, rel=0.15)
@@ -241,12 +241,12 @@ def test_few_machine_hours_say_nothing_of_reclaims_and_many_do():
 
 def test_many_jobs_and_records_cost_few_requests(monkeypatch):
     made = made_job(9600, 24)
-    store = made.job._site.store
+    store = made.job._watched.site.store
     asked: list[str] = []
     get, entries = store.get_range, store.entries
     monkeypatch.setattr(store, "get_range", lambda name, *rest: (asked.append(name), get(name, *rest))[1])
     monkeypatch.setattr(store, "entries", lambda *at: (asked.append(str(at)), entries(*at))[1])
-    own = read_own(made.job._site, made.job.spec)
+    own = read_own(made.job._watched.site, made.job.spec)
     assert own.items_per_second
     assert len(asked) <= 70
     assert own.items_per_second["c7i.4xlarge"].value == pytest.approx(15 / 11, rel=0.15)
@@ -255,13 +255,13 @@ def test_many_jobs_and_records_cost_few_requests(monkeypatch):
 def test_a_job_of_another_name_is_other_work():
     made = made_job()
     other = made.job.spec.model_copy(update={"name": "other", "job": "other-12345678"})
-    assert read_own(made.job._site, other.model_copy(update={"job": made.job.id})).items_per_second == {}
+    assert read_own(made.job._watched.site, other.model_copy(update={"job": made.job.id})).items_per_second == {}
 
 
 def test_a_job_that_ran_on_none_of_the_machines_measures_nothing():
     made = made_job(240)
     wanted = AdviceRequest(Need(cpus=64, families=("n2",)), ("us-central1",), like="tiles", live=False)
-    found = advise(wanted, made.job._site)
+    found = advise(wanted, made.job._watched.site)
     assert {shape.items_per_second for shape in found.shapes} == {None}
     assert found.notes == ["No speed is measured: jobs named tiles have run on none of these machines."]
 
@@ -269,10 +269,10 @@ def test_a_job_that_ran_on_none_of_the_machines_measures_nothing():
 def test_a_damaged_job_takes_only_its_own_figures_away(tmp_path):
     (tmp_path / "s").mkdir()
     damaged, whole = (made_job(items, uri=f"file://{tmp_path}/s") for items in (240, 480))
-    store = whole.job._site.store
+    store = whole.job._watched.site.store
     for chunk in range(damaged.job.spec.chunks_total):
         store.put(layout.done(damaged.job.id, 0, chunk), b"no record\n")
-    found = read_own(whole.job._site, whole.job.spec)
+    found = read_own(whole.job._watched.site, whole.job.spec)
     assert {figure.source for figure in found.items_per_second.values()} == {"1 own job"}
     assert [damaged.job.id in said for said in found.left_out] == [True]
 

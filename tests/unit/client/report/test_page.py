@@ -166,7 +166,7 @@ def test_a_job_that_runs_and_one_that_has_not_begun():
 
 def test_a_digest_of_a_later_version_is_refused():
     made = made_job(48, 24)
-    store, name = made.job._site.store, layout.done(made.job.id, 0, 1)
+    store, name = made.job._watched.site.store, layout.done(made.job.id, 0, 1)
     store.put(name, store.get(name).replace(b'"digest":{"v":1,', b'"digest":{"v":2,'))
     with pytest.raises(UnreadableError, match="version 2"):
         made.job.report()
@@ -227,7 +227,7 @@ def test_what_ends_the_reading_of_heads_is_raised(monkeypatch):
 def test_a_damaged_record_is_named():
     made = made_job(48, 24)
     name = layout.done(made.job.id, 0, 1)
-    made.job._site.store.put(name, b'{"chunk": 1, nonsense\n')
+    made.job._watched.site.store.put(name, b'{"chunk": 1, nonsense\n')
     with pytest.raises(DamagedError, match=name):
         made.job.report()
 
@@ -300,7 +300,7 @@ class TestCommand:
     @pytest.fixture
     def job(self, tmp_path, monkeypatch):
         made = made_job(48, 24, uri=f"file://{tmp_path}/store")
-        descriptor = made.job._site.descriptor
+        descriptor = made.job._watched.site.descriptor
         (tmp_path / "store" / "pipeline.json").write_text(descriptor.model_dump_json())
         monkeypatch.setattr(site_module, "open_backend", lambda *_: made.backend)
         monkeypatch.setenv("TIDEMILL_PIPELINE", f"file://{tmp_path}/store/pipeline.json")

@@ -32,7 +32,7 @@ def told(machine: RanOn, held: float, worked: float) -> bytes:
 
 def test_reclaims_are_counted_by_machine_with_what_they_lost():
     made = made_job(reclaims=3)
-    store = made.job._site.store
+    store = made.job._watched.site.store
     for chunk in range(10, 14):
         mark(store, made.job.id, chunk, told(LARGE, 3600, 2700))
     mark(store, made.job.id, 20, told(SMALL, 720, 9999))
@@ -61,7 +61,7 @@ def test_of_many_markers_some_are_read_and_scaled(monkeypatch):
 
 def test_a_damaged_marker_is_named():
     made = made_job(48, 24)
-    mark(made.job._site.store, made.job.id, 1, b"{nonsense")
+    mark(made.job._watched.site.store, made.job.id, 1, b"{nonsense")
     with pytest.raises(DamagedError, match="drained"):
         made.job.report()
 
@@ -77,7 +77,7 @@ def test_what_reclaims_ended_was_paid_and_lessens_what_spot_saves():
     assert before is not None
     line = next(line for line in before.lines if line.market == "spot")
     for chunk in range(10, 14):
-        mark(made.job._site.store, made.job.id, chunk, told(RanOn("i-9", line.type, "b", "spot"), 3600, 2700))
+        mark(made.job._watched.site.store, made.job.id, chunk, told(RanOn("i-9", line.type, "b", "spot"), 3600, 2700))
     after = made.job.report().cost
     assert after is not None
     now = next(one for one in after.lines if (one.type, one.market) == (line.type, "spot"))

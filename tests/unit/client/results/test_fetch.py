@@ -17,7 +17,8 @@ from tidemill import Item
 from tidemill.cli.fetch import say
 from tidemill.client import Job, Pipeline
 from tidemill.client.results import downloads
-from tidemill.client.results.fetch import LISTED_TOGETHER, FetchReport, ItemCount
+from tidemill.client.results.fetch import LISTED_TOGETHER
+from tidemill.client.results.fetch_report import FetchReport, ItemCount
 from tidemill.client.results.fetch_target import INDEX, FetchTarget
 from tidemill.client.rounds import deliveries
 from tidemill.clouds.account import LogLine
@@ -41,7 +42,7 @@ class World:
         sent = pipeline.submit(["x", "{uri}"], items, queue="cpu", chunk_size=2)
         # From now on it is listed like a bucket.
         self.store.uri = "s3://store"
-        self.job = Job(pipeline.site, sent.id, sent.spec.model_copy(update={"output": output}))
+        self.job = Job(pipeline.site, sent.spec.model_copy(update={"output": output}))
         self.items = items
 
     def end(self, *indexes, files=None, failed=(), lease="a.1", chunk=None, number=0):
@@ -516,7 +517,7 @@ def test_metadata_names_items(tmp_path):
 def line(world, item, at, message, stream="stdout"):
     fields = {"job": world.job.id, "item": item, "attempt": 1, "stream": stream, "message": message}
     at += world.job.spec.created_at.timestamp()
-    world.job._site.backend("cpu").lines.append(LogLine(at, json.dumps(fields), "container", fields))
+    world.job._watched.site.backend("cpu").lines.append(LogLine(at, json.dumps(fields), "container", fields))
 
 
 def test_logs_are_a_file_per_item(world, tmp_path, monkeypatch):
@@ -525,7 +526,7 @@ def test_logs_are_a_file_per_item(world, tmp_path, monkeypatch):
     for n in range(3):
         for item in (0, 1, 5):
             line(world, item, n, f"line {n}\ud800", "stderr" if n else "stdout")
-    world.job._site.backend("cpu").lines.append(LogLine(0.0, "{}", "container", {"message": "of the worker"}))
+    world.job._watched.site.backend("cpu").lines.append(LogLine(0.0, "{}", "container", {"message": "of the worker"}))
     assert world.job.fetch(tmp_path / "all", logs=True).logs == 3
     first, *_ = lines = (tmp_path / "all" / "logs" / "1.log").read_text().splitlines()
     assert first.endswith("Z 1 stdout line 0\\ud800")
@@ -537,7 +538,7 @@ def test_logs_are_a_file_per_item(world, tmp_path, monkeypatch):
 
 
 def save_state(world, folder, *items, path="epoch", data=b"1"):
-    world.job.spec = world.job.spec.model_copy(update={"state": StateSettings()})
+    world.job._watched.spec = world.job.spec.model_copy(update={"state": StateSettings()})
     (folder / "epoch").write_bytes(data)
     for item in items:
         snapshots = Snapshots(world.store, world.job.id, item)

@@ -184,7 +184,7 @@ def job_with_values(state=False):
     for n, (attempt, values) in enumerate(rows.items()):
         for item in {item for item, *_ in values}:
             found = [MetricValue(n + a / 10, i, a, 7, "loss", v) for i, a, v in values if i == item]
-            job._ledger.chunk(0, item).write_metrics(attempt, encode_values(found))
+            job._watched.ledger.chunk(0, item).write_metrics(attempt, encode_values(found))
     return job
 
 

@@ -203,7 +203,7 @@ def test_what_may_outlive_its_job_is_warned_of(monkeypatch, after, left):
     backend.run(target, job.id, fail_items=[1])
     spec = job.spec.model_copy(update={"created_at": job.spec.created_at - timedelta(days=after)})
     site = target.site
-    sent = [rounds.retry(site, spec, None)]
+    sent = [rounds.retry(site, spec, rounds.RetryRequest())]
     backend.arrays[-1].children = ["failed"]
     sent.append(rounds.resume(site, spec))
     words = left and f"an attempt may take 168 h, and the stack deletes what the job needs in {left}: "

@@ -80,7 +80,7 @@ class World:
             self.backend.arrays[0].children[chunk] = "running"
 
     def facts(self, later: float = 0.0) -> Facts:
-        facts = read_facts(observe(self.target.site, self.job._ledger, self.job.spec, consumption=False))
+        facts = read_facts(observe(self.target.site, self.job._watched.ledger, self.job.spec, consumption=False))
         return replace(facts, now=facts.now + later)
 
     def headline(self, later: float = 0.0) -> str:
@@ -163,7 +163,7 @@ def test_reclaims_that_take_most_of_the_work(world: World) -> None:
 
 def test_slower_than_before(world: World) -> None:
     world.commit(range(9))
-    seen = observe(world.target.site, world.job._ledger, world.job.spec, consumption=False)
+    seen = observe(world.target.site, world.job._watched.ledger, world.job.spec, consumption=False)
     ages = [700, 710, 720, 1300, 1310, 1900, 1910, 2500, 2510]
     done = {0: {chunk: at - age for (chunk, at), age in zip(seen.listing.done[0].items(), ages, strict=True)}}
     facts = read_facts(replace(seen, listing=replace(seen.listing, done=done)))

@@ -133,7 +133,7 @@ class World:
         }
 
     def look(self, job: Job, later: float = 0.0) -> Explanation:
-        facts = read_facts(observe(self.pipeline.site, job._ledger, job.spec, consumption=False))
+        facts = read_facts(observe(self.pipeline.site, job._watched.ledger, job.spec, consumption=False))
         return explain(replace(facts, now=facts.now + later))
 
     def headline(self, job: Job, later: float = 0.0) -> str:
@@ -290,7 +290,7 @@ def test_messages_that_were_dropped_without_a_record(world: World) -> None:
 @pytest.mark.parametrize("api", ["pubsub", "monitoring"])
 def test_what_is_denied_is_unknown(world: World, api: str) -> None:
     job = world.submit()
-    seen = observe(world.pipeline.site, job._ledger, job.spec, consumption=False)
+    seen = observe(world.pipeline.site, job._watched.ledger, job.spec, consumption=False)
     world.google.refuse = lambda asked, path: (403, {"error": {"message": "no"}}) if asked == api else None
     found = explain(read_facts(seen))
     assert found.kind == "well"
@@ -300,7 +300,7 @@ def test_what_is_denied_is_unknown(world: World, api: str) -> None:
 
 def test_records_that_may_not_be_read_are_unknown(world: World, monkeypatch: Any) -> None:
     job = world.submit()
-    seen = observe(world.pipeline.site, job._ledger, job.spec, consumption=False)
+    seen = observe(world.pipeline.site, job._watched.ledger, job.spec, consumption=False)
 
     def denied(name: str) -> Any:
         raise StoreDeniedError("GET is denied.")
