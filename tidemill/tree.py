@@ -10,22 +10,17 @@ import hashlib
 import json
 import os
 import stat
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from tidemill.errors import DamagedError, decoding, shown
 from tidemill.store import BLOCK_BYTES, STREAM_BYTES, Store, no_room, open_plain
+from tidemill.store.ahead import in_order
 
-T = TypeVar("T")
-R = TypeVar("R")
 THREADS = 4
 """Files that are fetched side by side."""
-_AHEAD = 4 * THREADS
-"""Fetches that are begun ahead: their number, not that of the files, decides what memory they take."""
 PART = ".tidemill-part-"
 """How the name of a file begins that is not completely there yet."""
 
@@ -177,23 +172,6 @@ def fetch_tree(
 
     with ThreadPoolExecutor(threads, thread_name_prefix="tree") as pool:
         return sum(in_order(pool, one, tree.files))
-
-
-def in_order(pool: ThreadPoolExecutor, do: Callable[[T], R], things: Iterable[T]) -> Iterator[R]:
-    """Results of calls in the order of the things, a few of them begun ahead. The first error ends it, once the calls
-    that have begun are over."""
-    begun: deque[Future[R]] = deque()
-    try:
-        for thing in things:
-            if len(begun) >= _AHEAD:
-                yield begun.popleft().result()
-            begun.append(pool.submit(do, thing))
-        while begun:
-            yield begun.popleft().result()
-    finally:
-        for future in begun:
-            future.cancel()
-        wait(begun)
 
 
 def _target(top: Path, path: str) -> Path:

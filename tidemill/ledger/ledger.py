@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from tidemill import layout
@@ -22,6 +22,7 @@ from tidemill.ledger.rounds import Round
 from tidemill.ledger.tombstone import bury, covering
 from tidemill.manifest import ManifestIndex
 from tidemill.store import Store
+from tidemill.store.ahead import in_order
 
 START_FAILURES = 5
 """Failed starts of the user's code, without a success, after which the job cancels itself."""
@@ -215,13 +216,8 @@ class Ledger:
         """The outcome of every item that has one, in the items' order: that of the highest round which has one, in its
         record or in the progress of a chunk that has none yet. Records are read ahead. `of` are the chunks to read;
         None for all."""
+        ended = ended_chunks(self.store, self.job, self.rounds(), self.done_at)
+        chunks = (chunk for chunk in ended if of is None or chunk in of)
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            ahead: deque[Future[list[Outcome]]] = deque()
-            for chunk, ended in ended_chunks(self.store, self.job, self.rounds(), self.done_at).items():
-                if of is not None and chunk not in of:
-                    continue
-                ahead.append(pool.submit(self.merged, chunk, ended.rounds, ended.unfinished))
-                if len(ahead) > 2 * _PARALLEL:
-                    yield from ahead.popleft().result()
-            while ahead:
-                yield from ahead.popleft().result()
+            read = lambda chunk: self.merged(chunk, ended[chunk].rounds, ended[chunk].unfinished)  # noqa: E731
+            yield from chain.from_iterable(in_order(pool, read, chunks, 2 * _PARALLEL))

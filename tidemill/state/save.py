@@ -19,7 +19,8 @@ from tidemill.state.hold import held
 from tidemill.state.scan import FileStamp, Scan, StateError, scan, seen
 from tidemill.state.snapshots import Snapshot, Snapshots
 from tidemill.state.watched_state import WatchedState
-from tidemill.tree import Tree, TreeFile, in_order, store_file
+from tidemill.store.ahead import in_order
+from tidemill.tree import Tree, TreeFile, store_file
 
 SIDE_BY_SIDE = 2
 """Files that are sent at the same time."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pydantic_core import from_json
@@ -21,13 +22,12 @@ from tidemill.ledger import Ledger, Listing, Outcome
 from tidemill.ledger.digest import VERSION
 from tidemill.ledger.documents import UnreadableError
 from tidemill.store import Store, read_heads
+from tidemill.store.ahead import in_order
 
 HEAD_BYTES, BYTES_PER_ITEM, LONGEST_HEAD = 640, 16, 8192
 """Bytes of a record that are read at first: its first line grows with its items, up to a bound."""
 FAILING_CHUNKS = 2000
 """Chunks with failed items that are read whole, evenly over the job. Where there are more, the report says so."""
-WHOLE_ITEMS = 20_000
-"""Items of whole records that are in memory at once."""
 GROUPS_SHOWN = 50
 _PARALLEL = 16
 
@@ -128,10 +128,4 @@ def _failed_outcomes(
         return [each for _, each in sorted(outcomes.items()) if each[1].status == "failed"]
 
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        ahead: deque[Future[list[tuple[Mapping[str, Any], Outcome]]]] = deque()
-        for chunk in chunks:
-            ahead.append(pool.submit(newest, chunk))
-            if len(ahead) > 2 * _PARALLEL:
-                yield from ahead.popleft().result()
-        while ahead:
-            yield from ahead.popleft().result()
+        yield from chain.from_iterable(in_order(pool, newest, chunks, 2 * _PARALLEL))

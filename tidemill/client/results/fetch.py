@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +26,7 @@ from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.outcome_items import items_of, paired
 from tidemill.store import Entry, Store
+from tidemill.store.ahead import in_order
 
 LISTED_TOGETHER = 100
 """A share of the items: from a hundredth of them on, one listing of all outputs is shorter than one per item."""
@@ -188,14 +188,9 @@ class _Outputs:
 
     def _listed_each(self, items: Iterable[tuple[int, str, str]]) -> Iterator[_ItemOutputs]:
         """By a listing per item, a few side by side; each item with its name in the folder and the URI of its files."""
-        ahead: deque[Future[_ItemOutputs]] = deque()
         with ThreadPoolExecutor(_LISTINGS) as pool:
-            for item in items:
-                ahead.append(pool.submit(self._list, *item))
-                if len(ahead) > 2 * _LISTINGS:
-                    yield from self._seen(ahead.popleft().result())
-            while ahead:
-                yield from self._seen(ahead.popleft().result())
+            for outputs in in_order(pool, lambda item: self._list(*item), items, 2 * _LISTINGS):
+                yield from self._seen(outputs)
 
     def _list(self, index: int, name: str, uri: str) -> _ItemOutputs:
         store, prefix = self._stores.locate(uri)

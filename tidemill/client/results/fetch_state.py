@@ -17,7 +17,8 @@ from tidemill.ledger import Ledger
 from tidemill.ledger.outcome_items import items_of
 from tidemill.state.snapshots import newest_tree
 from tidemill.store import Store
-from tidemill.tree import Tree, TreeFile, fetch_tree, in_order, is_there
+from tidemill.store.ahead import in_order
+from tidemill.tree import Tree, TreeFile, fetch_tree, is_there
 
 STATE = "state"
 _THREADS = 16

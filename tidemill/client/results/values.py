@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from tidemill.client.watch.live import showing
 from tidemill.client.watch.wait import WatchedJob, watch
 from tidemill.errors import CallerError, ItemFailedError, JobEndedError, RemoteTraceback, decoding
 from tidemill.ledger import Listing, Outcome
+from tidemill.store.ahead import in_order
 
 _RECORDS_AHEAD = 8
 _FILES_AHEAD = 4
@@ -104,14 +106,11 @@ class _Reader:
             yield outcome, partial(self._load, outcome)
 
     def _outcomes(self, chunks: Iterable[int], snapshot: Listing, pool: ThreadPoolExecutor) -> Iterator[Outcome]:
-        ahead: deque[Future[list[Outcome]]] = deque()
-        for chunk in chunks:
+        def merged(chunk: int) -> list[Outcome]:
             rounds = sorted(number for number, done in snapshot.done.items() if chunk in done)
-            ahead.append(pool.submit(self._job.ledger.merged, chunk, rounds))
-            if len(ahead) > _RECORDS_AHEAD:
-                yield from ahead.popleft().result()
-        while ahead:
-            yield from ahead.popleft().result()
+            return self._job.ledger.merged(chunk, rounds)
+
+        return chain.from_iterable(in_order(pool, merged, chunks, _RECORDS_AHEAD))
 
     def _load(self, outcome: Outcome) -> Any:
         if outcome.value_file is None:
