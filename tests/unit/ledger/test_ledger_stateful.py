@@ -3,16 +3,8 @@ think of, on a store in memory whose replies get lost. Threads and processes are
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
-
 from tests.unit.ledger.two_workers import TwoWorkers
+from tests.unit.stateful import stateful
 
 TestTwoWorkers = TwoWorkers.TestCase
-TestTwoWorkers.settings = settings(
-    max_examples=80,
-    stateful_step_count=50,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+TestTwoWorkers.settings = stateful(examples=80, steps=50)

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -29,6 +29,7 @@ from tests.unit.client.rounds.test_predecessors import Batch
 from tests.unit.client.rounds.test_rounds_stateful import Actor, pause
 from tests.unit.client_fakes import descriptor, uris
 from tests.unit.ledger.two_workers import OneLease, submit_at_once
+from tests.unit.stateful import stateful
 from tidemill.client import Job, Pipeline
 from tidemill.client.rounds import deliveries, enqueue, rounds
 from tidemill.client.watch import wait
@@ -234,14 +235,7 @@ def _outcome(item: Any, fails: bool) -> Outcome:
 
 
 TestChain = Chain.TestCase
-TestChain.settings = settings(
-    max_examples=30,
-    stateful_step_count=25,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+TestChain.settings = stateful(examples=30, steps=25)
 
 
 def test_it_finds_a_worker_that_does_not_look(monkeypatch):

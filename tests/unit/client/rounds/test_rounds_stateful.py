@@ -16,7 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -30,6 +30,7 @@ from hypothesis.stateful import (
 from tests.mutants import jobs
 from tests.unit.client_fakes import FakeArray, FakeBackend, belongs, descriptor, uris
 from tests.unit.ledger.two_workers import OneLease, submit_at_once
+from tests.unit.stateful import stateful
 from tidemill.client import Pipeline
 from tidemill.client.rounds import deliveries
 from tidemill.client.watch import wait
@@ -365,14 +366,7 @@ class Watchers(Team):
 
 
 TestTeam = Team.TestCase
-TestTeam.settings = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+TestTeam.settings = stateful(examples=60, steps=40)
 
 
 @pytest.mark.parametrize(
