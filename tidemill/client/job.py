@@ -17,7 +17,8 @@ from tidemill.client.rounds.rounds import RetryRequest, RoundResult, resume, ret
 from tidemill.client.site import Site
 from tidemill.client.watch.observation import BY_ITS_USER
 from tidemill.client.watch.status import Status, Summary, summarise
-from tidemill.client.watch.wait import WaitRequest, WatchedJob, wait
+from tidemill.client.watch.wait import WaitRequest, wait
+from tidemill.client.watch.watched import WatchedJob
 from tidemill.clouds.account import LogLine
 from tidemill.clouds.links import Links, console_links
 from tidemill.explain import Explanation
@@ -217,11 +218,9 @@ class Job:
             >>> job.stale()
             []
         """
-        if not self._watched.site.local:
-            return []
         from tidemill.client.program.newer_files import newer_than_outcomes
 
-        return list(newer_than_outcomes(self._watched.ledger, self.spec))
+        return list(newer_than_outcomes(self._watched.ledger, self.spec)) if self._watched.site.local else []
 
     def values(self, *, return_exceptions: bool = False, progress: bool | None = None) -> Iterator[Any]:
         """Yield the function's value for each item, in the items' order, as soon as it is known; None for an item of a

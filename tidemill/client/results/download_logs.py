@@ -18,7 +18,7 @@ from tidemill.client.results.downloads import full, unwritable
 from tidemill.client.results.log_files import LogFiles, stamp_of
 from tidemill.client.results.log_lines import LineFilter
 from tidemill.client.results.requests import LogDownloadRequest, LogRequest
-from tidemill.client.watch.wait import WatchedJob
+from tidemill.client.watch.watched import WatchedJob
 from tidemill.clouds.account import LogLine, LogSearch
 from tidemill.errors import CallerError
 

@@ -20,7 +20,7 @@ from tidemill.client.results.fetch_target import FetchContext, FetchTarget
 from tidemill.client.results.item_names import ItemNames, UsedNames, ending_of, safe_path
 from tidemill.client.results.requests import FetchRequest
 from tidemill.client.site import Site
-from tidemill.client.watch.wait import WatchedJob
+from tidemill.client.watch.watched import WatchedJob
 from tidemill.errors import CallerError, ObjectNameError, StoreDeniedError, StoreMissingError, one_line
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger, Outcome

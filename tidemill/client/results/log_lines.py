@@ -12,7 +12,7 @@ from functools import partial
 
 from tidemill.client.results.requests import LogRequest
 from tidemill.client.rounds.deliveries import known_arrays, oldest_by_name
-from tidemill.client.watch.wait import WatchedJob
+from tidemill.client.watch.watched import WatchedJob
 from tidemill.clouds.account import Account, LogLine, LogSearch
 from tidemill.errors import CallerError, one_line
 from tidemill.failures import items_of_group

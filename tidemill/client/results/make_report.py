@@ -17,7 +17,7 @@ from tidemill.client.report.totals import STEPS, Steps, Totals
 from tidemill.client.watch.explain import read_facts
 from tidemill.client.watch.observation import observe
 from tidemill.client.watch.status import Status
-from tidemill.client.watch.wait import WatchedJob
+from tidemill.client.watch.watched import WatchedJob
 from tidemill.clouds.emulated import emulated
 from tidemill.explain.judge import explain
 from tidemill.store import Entry

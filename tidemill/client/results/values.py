@@ -12,7 +12,8 @@ from itertools import chain
 from typing import Any
 
 from tidemill.client.watch.live import showing
-from tidemill.client.watch.wait import WatchedJob, watch
+from tidemill.client.watch.wait import watch
+from tidemill.client.watch.watched import WatchedJob
 from tidemill.errors import CallerError, ItemFailedError, JobEndedError, RemoteTraceback, decoding
 from tidemill.ledger import Listing, Outcome
 from tidemill.store.ahead import in_order

@@ -17,10 +17,9 @@ from tidemill import layout
 from tidemill.client.plan.limit import LimitUse, spent_of
 from tidemill.client.rounds.deliveries import Deliveries, known_arrays, oldest_by_name
 from tidemill.client.site import Site
-from tidemill.client.watch.hints import STILL_SECONDS
 from tidemill.client.watch.observation import Observation
 from tidemill.client.watch.status import Status, speed_of
-from tidemill.client.watch.wait import WatchedJob
+from tidemill.client.watch.watched import STILL_SECONDS, WatchedJob
 from tidemill.completion import owners
 from tidemill.job import JobSpec
 from tidemill.ledger import Listing, Round
@@ -74,7 +73,7 @@ class QuickStatus:
     def __init__(self, site: Site, spec: JobSpec) -> None:
         self.site, self.spec, self.requests = site, spec, 0
         self._watched = WatchedJob(site, spec)
-        self._ledger, self._running = self._watched.ledger, self._watched.running
+        self._ledger = self._watched.ledger
         self._parts: list[_Part] = []
         self._fresh: _Part | None = None
         self._known: Sequence[ArrayState] | None = None
@@ -186,7 +185,7 @@ class QuickStatus:
         status = Observation(self.site, self._ledger, spec, listing, deliveries, state, self._known or ()).status()
         status = replace(status, spent=self._spent, items_a_second=None, seconds_left=None)
         if len(listing.waiting) <= FEW_CHUNKS:
-            status = self._running.added(status, listing)
+            status = self._watched.with_running(status, listing)
         if self._fresh is None:
             return status
         each = self.spec.items_total / self.spec.chunks_total

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from tidemill.client.plan.notification import tell_end
-from tidemill.client.rounds.deliveries import known_arrays
 from tidemill.client.rounds.rounds import send_again
-from tidemill.client.site import Log, Site
-from tidemill.client.watch.hints import Hints
+from tidemill.client.site import Log
 from tidemill.client.watch.live import showing
-from tidemill.client.watch.observation import observe
-from tidemill.client.watch.running_items import RunningItems
 from tidemill.client.watch.status import Status
+from tidemill.client.watch.watched import WatchedJob
 from tidemill.clouds.account import ignore
 from tidemill.errors import CloudError, StoreDeniedError
-from tidemill.explain import Explanation
-from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
-from tidemill.ledger.rounds import round_of
 
 POLL_SECONDS = 2.0
 SLOWEST_POLL_SECONDS = 15.0
@@ -30,52 +23,6 @@ FRUITLESS_REPAIRS = 3
 """After this many repairs that finish no chunk, `wait` gives up."""
 OUTAGES = 10
 """Polls in a row that the store or the cloud may refuse before `wait` gives up."""
-
-
-class WatchedJob:
-    """A job, as those see it who watch it. What one look has read, the next one does not read again."""
-
-    def __init__(self, site: Site, spec: JobSpec) -> None:
-        self.site, self.spec, self.ledger = site, spec, Ledger(site.store, spec.job, spec.manifest)
-        self.running, self.hints = RunningItems(self.ledger), Hints()
-
-    def look(self, *, consumption: bool = False, running: bool = False) -> tuple[Status, Listing]:
-        """The job's status (see `Job.status`), and the names of the store that it was made from."""
-        seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
-        status = seen.status()
-        if running and status.state != "finished":
-            status = self.running.added(status, seen.listing)
-        return (self.hints.added(status, seen) if running and not status.ended else status), seen.listing
-
-    def explain(self) -> Explanation:
-        """See `Job.explain`."""
-        from tidemill.client.watch.explain import read_facts
-        from tidemill.explain.judge import explain
-
-        return explain(read_facts(observe(self.site, self.ledger, self.spec)))
-
-    def tell(self, status: Status, listing: Listing, *, given_up: bool = False) -> Status:
-        """A status of a job that has ended says whether someone was told, and this is told now if no one was.
-        `given_up` is whether no one repairs what is lost."""
-        lost = given_up and status.state == "lost" and not status.run_command
-        # Items of unfinished chunks count, where the status has them.
-        counts = replace(listing.counts, succeeded=status.succeeded, failed=status.failed)
-        return replace(status, told=tell_end(self.site, self.spec, replace(listing, counts=counts), lost=lost))
-
-    def cancel(self, reason: str) -> int:
-        """See `Job.cancel`."""
-        if self.ledger.counts().finished:
-            return 0
-        ended = self.end(reason)
-        if self.spec.notify:
-            self.tell(*self.look(running=True))
-        return ended
-
-    def end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:
-        """End the first so many rounds, or all there are. Returns how many arrays were ended."""
-        covered = self.ledger.cancel(self.site.account.user(), reason, rounds, max_usd)
-        arrays = [array for array in known_arrays(self.site, self.spec) if round_of(array.name) < covered]
-        return self.site.backend(self.spec.queue).cancel(arrays, reason)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from tidemill.cli import main
 from tidemill.cli.documents import bundle
 from tidemill.client import Job, Pipeline
 from tidemill.client.rounds import deliveries
-from tidemill.client.watch import hints
+from tidemill.client.watch import watched
 from tidemill.client.watch.explain import read_facts
 from tidemill.client.watch.live import Lines
 from tidemill.client.watch.observation import observe
@@ -363,14 +363,14 @@ def test_what_a_cloud_says_cannot_steer_a_terminal() -> None:
 def test_status_and_wait_say_why_when_nothing_was_committed_for_five_minutes(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    later = time.time() + hints.STILL_SECONDS + 1
+    later = time.time() + watched.STILL_SECONDS + 1
     monkeypatch.setattr(world.backend, "now", lambda: later)
     assert world.job.status(running=True).explained is None
-    world.job._watched.hints.__init__()
+    world.job._watched = watched.WatchedJob(world.target.site, world.job.spec)
     world.ledger.start_failed(0, "no torch")
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: later)
-        patch.setattr(world.backend, "now", lambda: later - hints.STILL_SECONDS)
+        patch.setattr(world.backend, "now", lambda: later - watched.STILL_SECONDS)
         assert world.job.status(running=True).explained is None, "this machine's clock is ahead, the cloud's is not"
     status = world.job.status(running=True)
     assert status.explained
@@ -384,7 +384,7 @@ def test_status_and_wait_say_why_when_nothing_was_committed_for_five_minutes(
 
 
 def test_wait_asks_why_once_a_minute(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hints, "STILL_SECONDS", -1.0)
+    monkeypatch.setattr(watched, "STILL_SECONDS", -1.0)
     asked: list[int] = []
     facts = world.backend.facts
     monkeypatch.setattr(world.backend, "facts", lambda *given: asked.append(1) or facts(*given))
@@ -396,7 +396,7 @@ def test_wait_asks_why_once_a_minute(world: World, monkeypatch: pytest.MonkeyPat
 def test_a_cloud_that_does_not_answer_why_leaves_the_status_as_it_is(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hints, "STILL_SECONDS", -1.0)
+    monkeypatch.setattr(watched, "STILL_SECONDS", -1.0)
 
     def refuse(*given: Any) -> Any:
         raise CloudError("batch:ListJobs is denied (no).")
