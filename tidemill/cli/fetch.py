@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
     from tidemill.client.results.fetch_report import FetchReport, ItemCount
 
-LINE_SECONDS = 10.0
-"""Where there is no terminal, figures are printed this often."""
 PROBLEMS = 10
 """Files that could not be written that are printed."""
 
@@ -89,31 +85,12 @@ def named(items: ItemCount) -> str:
     return f"{counted(items.count, 'item')} ({some})"
 
 
-@contextmanager
-def progress(job: str) -> Iterator[Callable[[FetchReport], None]]:
+def progress(job: str) -> AbstractContextManager[Callable[[FetchReport], None]]:
     """A function to call with every report: a bar on a terminal, a line now and then elsewhere, both on stderr."""
-    if not (sys.stderr.isatty() and os.environ.get("TERM") != "dumb"):
-        yield FetchLines(job)
-        return
-    from rich.console import Console
-    from rich.live import Live
+    from tidemill.client.watch.live import NowAndThen, shown
 
-    bar = FetchBar(job)
-    with Live(console=Console(stderr=True), get_renderable=bar.render, refresh_per_second=4, transient=True):
-        yield bar
-
-
-class FetchLines:
-    """Prints figures at intervals."""
-
-    def __init__(self, job: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._job, self._clock = job, clock
-        self._next = clock() + LINE_SECONDS
-
-    def __call__(self, report: FetchReport) -> None:
-        if self._clock() >= self._next:
-            self._next = self._clock() + LINE_SECONDS
-            click.echo(f"{self._job}: {figures(report)}", err=True)
+    lines, bar = NowAndThen(), FetchBar(job)
+    return shown(lambda report: lines(f"{job}: {figures(report)}"), bar, bar.render, transient=True)
 
 
 class FetchBar:
@@ -128,20 +105,16 @@ class FetchBar:
 
     def render(self) -> RenderableType:
         from rich.progress_bar import ProgressBar
-        from rich.table import Table
         from rich.text import Text
+
+        from tidemill.client.watch.live import bar_row
 
         report = self._report
         if report is None:
             return Text(f"{self._job}  reading which items have finished")
-        row = Table.grid(padding=(0, 2), expand=True)
-        row.add_column(no_wrap=True)
-        row.add_column(ratio=1)
-        row.add_column(no_wrap=True)
         speed = report.moved.bytes / max(0.1, time.monotonic() - self._started)
         done = report.items - report.unfinished.count if report.whole else report.complete
-        row.add_row(self._job, ProgressBar(max(1, report.items), done), f"{figures(report)}, {file_size(speed)}/s")
-        return row
+        return bar_row(self._job, ProgressBar(max(1, report.items), done), f"{figures(report)}, {file_size(speed)}/s")
 
 
 def figures(report: FetchReport) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.client.watch.live import LINE_SECONDS, clock, percent
+from tidemill.client.watch.live import NowAndThen, bar_row, clock, percent, shown
 from tidemill.figures import duration, file_size
 
 if TYPE_CHECKING:
@@ -27,49 +27,21 @@ def watching(meter: Meter) -> Iterator[None]:
     if not meter.all_files:
         yield
         return
-    if not (sys.stderr.isatty() and os.environ.get("TERM") != "dumb"):
-        meter.changed = _TransferLines(meter)
-        yield
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    bar = _TransferBar(meter)
-    with Live(console=Console(stderr=True), get_renderable=bar.render, refresh_per_second=4, transient=True):
+    lines, render = NowAndThen(), partial(_bar, meter, time.monotonic())
+    with shown(lambda _: lines(words(meter)), lambda _: None, render, transient=True) as show:
+        meter.changed = partial(show, None)
         yield
 
 
-class _TransferBar:
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-        self._started = time.monotonic()
+def _bar(meter: Meter, started: float) -> RenderableType:
+    from rich.progress_bar import ProgressBar
 
-    def render(self) -> RenderableType:
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-
-        meter, passed = self._meter, time.monotonic() - self._started
-        row = Table.grid(padding=(0, 2), expand=True)
-        row.add_column(ratio=1)
-        row.add_column(no_wrap=True)
-        rate = meter.bytes / passed if passed else 0
-        left = (meter.all_bytes - meter.bytes) / rate if rate else None
-        rest = f"  {file_size(rate)}/s  {duration(max(0, left))} left" if left is not None and passed > 1 else ""
-        bar = ProgressBar(max(1, meter.all_bytes), meter.bytes, complete_style="green", finished_style="green")
-        row.add_row(bar, f"{words(meter)}  {clock(passed)}{rest}")
-        return row
-
-
-class _TransferLines:
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-        self._next = time.monotonic() + LINE_SECONDS
-
-    def __call__(self) -> None:
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + LINE_SECONDS
-            click.echo(words(self._meter), err=True)
+    passed = time.monotonic() - started
+    rate = meter.bytes / passed if passed else 0
+    left = (meter.all_bytes - meter.bytes) / rate if rate else None
+    rest = f"  {file_size(rate)}/s  {duration(max(0, left))} left" if left is not None and passed > 1 else ""
+    bar = ProgressBar(max(1, meter.all_bytes), meter.bytes, complete_style="green", finished_style="green")
+    return bar_row(bar, f"{words(meter)}  {clock(passed)}{rest}")
 
 
 def words(meter: Meter) -> str:

@@ -7,9 +7,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,9 +17,12 @@ from tidemill.figures import counted, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
 
     from tidemill.client.watch.status import Status
 
+Seen = TypeVar("Seen")
 WINDOW_SECONDS = 120.0
 """The speed is that of the last two minutes: workers report progress once a minute, so a shorter window jumps."""
 LINE_SECONDS = 10.0
@@ -61,17 +64,29 @@ class Speed:
 
 
 @contextmanager
-def following(job: str) -> Iterator[Callable[[Status], None]]:
-    """A function to call with every status of a job."""
+def shown(
+    lines: Callable[[Seen], None],
+    view: Callable[[Seen], None],
+    render: Callable[[], RenderableType],
+    *,
+    transient: bool = False,
+) -> Iterator[Callable[[Seen], None]]:
+    """A function to call with all that happens: a live view on a terminal, lines elsewhere."""
     if not (sys.stderr.isatty() and os.environ.get("TERM") != "dumb"):
-        yield Lines(job)
+        yield lines
         return
     from rich.console import Console
     from rich.live import Live
 
-    view = View(job)
-    with Live(console=Console(stderr=True), get_renderable=view.render, refresh_per_second=4):
+    console = Console(stderr=True)
+    with Live(console=console, get_renderable=render, refresh_per_second=4, transient=transient):
         yield view
+
+
+def following(job: str) -> AbstractContextManager[Callable[[Status], None]]:
+    """A function to call with every status of a job."""
+    view = View(job)
+    return shown(Lines(job), view, view.render)
 
 
 @contextmanager
@@ -137,7 +152,6 @@ class View:
     def render(self) -> RenderableType:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
-        from rich.table import Table
         from rich.text import Text
 
         passed = clock(time.monotonic() - self._started)
@@ -145,13 +159,9 @@ class View:
         if status is None:
             return Text(f"{self._job}  {passed}  asking the store and the queue")
         ended, items = status.progress
-        row = Table.grid(padding=(0, 2), expand=True)
-        row.add_column(no_wrap=True)
-        row.add_column(ratio=1)
-        row.add_column(no_wrap=True)
         style = "yellow" if failures(status) else "green"
         bar = ProgressBar(max(items, 1), ended, complete_style=style, finished_style=style)
-        row.add_row(self._job, bar, f"{count(status)}  {percent(ended / items if items else 1.0)}  {passed}")
+        row = bar_row(self._job, bar, f"{count(status)}  {percent(ended / items if items else 1.0)}  {passed}")
         figures: Any = Text(", ").join(Text(word, style) for word, style in figures_of(status, self._speed))
         return Group(row, figures)
 
@@ -175,6 +185,29 @@ class Lines:
         if line != self._last and (event != self._event or self._clock() >= self._next):
             click.echo(line, err=True)
             self._last, self._event, self._next = line, event, self._clock() + LINE_SECONDS
+
+
+class NowAndThen:
+    """Prints one of the lines that it is called with, at intervals."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + LINE_SECONDS
+
+    def __call__(self, line: str) -> None:
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + LINE_SECONDS
+            click.echo(line, err=True)
+
+
+def bar_row(*cells: str | ProgressBar) -> Table:
+    """A row as wide as the terminal, of which a bar takes what the words leave."""
+    from rich.table import Table
+
+    row = Table.grid(padding=(0, 2), expand=True)
+    for cell in cells:
+        row.add_column(no_wrap=True) if isinstance(cell, str) else row.add_column(ratio=1)
+    row.add_row(*cells)
+    return row
 
 
 def count(status: Status) -> str:
