@@ -5,6 +5,7 @@ This is a leaf of the standard library alone, because `tidemill submit --help` r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, dataclass_transform
@@ -297,6 +298,19 @@ OPTIONS: dict[str, Option] = {
     **{f"state.{name}": one for name, one in STATE.items()},
 }
 """By keyword: its option."""
+
+
+def with_flags(text: str) -> str:
+    """A text with the flags of a submit in place of its keywords: `memory_mib=512` is --memory 512."""
+
+    def flag(word: re.Match[str]) -> str:
+        keyword, value = word.groups()
+        flags = OPTIONS[keyword].flags(keyword) if keyword in OPTIONS else ()
+        if not flags:
+            return word[0]
+        return f"{flags[0]} {value}" if value else f"`{flags[0]}`"
+
+    return re.sub(r"`([a-z_]+)(?:=([^`]+))?`", flag, text)
 
 
 def complete() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import color, show_json
+from tidemill.request import with_flags
 
 if TYPE_CHECKING:
     from tidemill.explain import Explanation, Reason
@@ -25,6 +27,7 @@ def command(job: str, pipeline: str | None, as_json: bool) -> int:
     never: as it stands, it cannot run. Exits with 1 for act and never.
     """
     answer = load_job(pipeline, job).explain()
+    answer = replace(answer, causes=[replace(cause, do=with_flags(cause.do)) for cause in answer.causes])
     if as_json:
         show_json(answer.to_json())
     else:

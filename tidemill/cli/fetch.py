@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.options import as_typed, common, flags_of, job_argument, load_job
 from tidemill.cli.retry import indexes
 from tidemill.cli.show import show_json
 from tidemill.figures import counted, file_size
@@ -46,11 +46,18 @@ def command(*, job: str, folder: str | None, items: str | None, pipeline: str | 
     some = None if items is None else indexes(items, handle.spec.items_total)
     with progress(handle.id) as on_report:
         report = handle.fetch(folder or handle.id, items=some, on_report=on_report, **how)
+    report = typed(report)
     if as_json:
         show_json(asdict(report) | {"whole": report.whole})
     else:
         say(report, how["failed"])
     return 0 if report.whole else 1
+
+
+def typed(report: FetchReport) -> FetchReport:
+    """The report with the command's flags in its texts."""
+    problems = [(name, as_typed(why, flags_of(command))) for name, why in report.moved.problems]
+    return replace(report, moved=replace(report.moved, problems=problems))
 
 
 def say(report: FetchReport, failed: bool = False) -> None:

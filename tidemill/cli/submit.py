@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, options, place, what_runs
-from tidemill.cli.options import common, load
+from tidemill.cli.options import as_typed, common, flags_of, load
 from tidemill.cli.show import show_facts, show_json, shown_place
 from tidemill.figures import counted, duration, file_size, span
 
@@ -50,8 +50,9 @@ def command(
 
 def show_preview(preview: JobPreview, as_json: bool) -> int:
     """Show the preview of a submit."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
+    preview = replace(preview, why=as_typed(preview.why, flags_of(click.get_current_context().command)))
     if as_json:
         show_json(asdict(preview))
         return 0

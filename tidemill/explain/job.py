@@ -114,7 +114,7 @@ def _items(job: JobFacts) -> Iterator[CauseFinding]:
         yield CauseFinding("L3", text, evidence=evidence, do=f"tidemill failures {job.job}")
     dying = job.reasons.get("memory", 0) + job.reasons.get("poison", 0)
     if dying and dying >= MOST * sampled and (outcomes < ENOUGH or failed >= SOME * outcomes):
-        more = f"--memory {2 * job.memory_mib}M" if job.memory_mib else "--memory"
+        more = f"`memory_mib={2 * job.memory_mib}`" if job.memory_mib else "a larger `memory_mib`"
         text = f"{dying} of {sampled} failures that were looked at ran out of memory or killed their worker"
         asked = f"the job asks for {job.memory_mib} MiB per item"
         yield CauseFinding("L4", text, evidence=(asked,), do=f"submit with {more}")

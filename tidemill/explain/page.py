@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tidemill.explain.causes import CAUSES, KINDS, Cause
+from tidemill.request import with_flags
 
 _HEAD = """\
 # Why does my job not progress?
@@ -60,7 +61,8 @@ def _rows() -> Iterator[str]:
     for cause in CAUSES:
         kind = f"{cause.kind}, may pass" if cause.passing else cause.kind
         anchor = f'<a id="{cause.code.lower()}"></a>{cause.code}'
-        yield f"| {anchor} | {kind} | {cause.title} | {cause.seen} | {_who(cause)}{cause.do} |\n"
+        seen, do = with_flags(cause.seen), with_flags(cause.do)
+        yield f"| {anchor} | {kind} | {cause.title} | {seen} | {_who(cause)}{do} |\n"
 
 
 def _who(cause: Cause) -> str:

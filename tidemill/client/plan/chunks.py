@@ -67,7 +67,7 @@ class Plan:
         return iter(self.cut) if self.cut else islice(chain(self.first, repeat(self.chunk_size)), self.chunks)
 
     def words(self) -> str:
-        """`23 chunks of 24, assuming 10 s per item (set --item-time); 4 small chunks go first to measure it`."""
+        """`23 chunks of 24, assuming 10 s per item (set `item_seconds`); 4 small chunks go first to measure it`."""
         if self.cut:
             return f"{counted(self.chunks, 'chunk')} of up to {self.chunk_size}, all expected to take equally long"
         first = f"; {len(self.first)} small chunks go first to measure it" if self.first else ""
@@ -89,7 +89,7 @@ def plan_chunks(
     size = choose_chunk_size(items, fleet_slots, item_seconds, asked)
     if asked is not None:
         return Plan(items, size)
-    how = "" if item_seconds else " (set --item-time)"
+    how = "" if item_seconds else " (set `item_seconds`)"
     plan = Plan(items, size, (), f"assuming {duration(item_seconds or ITEM_SECONDS)} per item{how}")
     learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
     worth_it = item_seconds is None and size >= SMALLER and plan.chunks >= 2 * LEARNING_CHUNKS

@@ -131,14 +131,14 @@ def suggestion(taken: Consumption) -> str | None:
     # A fifth above the largest, rounded up to steps of machine sizes.
     memory = max(256, 256 * math.ceil(taken.memory_mib.max * 1.2 / 256))
     if taken.memory_mib.max > 0.9 * taken.asked_memory_mib:
-        words.append(f"--memory {memory}: the largest item came near its limit")
+        words.append(f"`memory_mib={memory}`: the largest item came near its limit")
     elif taken.memory_mib.max and memory <= taken.asked_memory_mib / 2:
-        words.append(f"--memory {memory} is enough, and more items would fit on a machine")
+        words.append(f"`memory_mib={memory}` is enough, and more items would fit on a machine")
     cpus = max(1, math.ceil(taken.cpus.p95))
     if not taken.long:
         pass
     elif cpus < taken.asked_cpus:
-        words.append(f"--cpus {cpus} is enough")
+        words.append(f"`cpus={cpus}` is enough")
     elif taken.cpus.p50 > 0.9 * taken.asked_cpus and taken.cpus.max > 1.3 * taken.asked_cpus:
-        words.append(f"--cpus {cpus}: items use more than they ask for")
+        words.append(f"`cpus={cpus}`: items use more than they ask for")
     return "; ".join(words) or None

@@ -211,6 +211,12 @@ class Advice:
     flag: str
     text: str
 
+    @property
+    def keyword(self) -> str:
+        """The same in Python: `memory_mib=512`."""
+        flag, _, value = self.flag.partition(" ")
+        return f"{flag.removeprefix('--').replace('-', '_').replace('memory', 'memory_mib')}={value}" if value else ""
+
 
 @dataclass(frozen=True)
 class JobReport:

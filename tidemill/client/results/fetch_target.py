@@ -15,7 +15,7 @@ from tidemill.client.results.item_names import ItemNames
 
 INDEX = ".tidemill-fetched"
 """The index of a folder. No item can have this name."""
-_NOT_OURS = "another file is there, or it was changed after it was fetched; --overwrite replaces it"
+_NOT_OURS = "another file is there, or it was changed after it was fetched; `overwrite=True` replaces it"
 
 
 class FetchTarget:

@@ -19,6 +19,7 @@ from tidemill.ledger import Ledger, Listing, RetryProgress
 from tidemill.ledger.gate import Gate, UnfinishedJob, begun_at, look
 from tidemill.ledger.outcome_sources import OutcomeSources, ended_chunks
 from tidemill.manifest import ManifestIndex
+from tidemill.request import with_flags
 from tidemill.store import Store
 
 State = Literal["waiting", "running", "finished", "cancelled", "lost"]
@@ -119,8 +120,10 @@ class Status:
         return 1 if self.failed or self.state in ("cancelled", "lost") else 0
 
     def to_json(self) -> dict[str, Any]:
-        """Stable keys."""
-        return asdict(self) | {"ended": self.ended}
+        """Stable keys; advice has the flags of the command line."""
+        explained = self.explained and asdict(self.explained) | {"do": with_flags(self.explained.do)}
+        suggestion = self.suggestion and with_flags(self.suggestion)
+        return asdict(self) | {"ended": self.ended, "explained": explained, "suggestion": suggestion}
 
     def continued_by(self, where: str = "") -> str | None:
         """Command that continues a cancelled job, or one that no local run works on. `where` names its pipeline if
@@ -159,7 +162,7 @@ class Status:
         for part in (self.consumption, self.saved):
             table |= part.facts() if part else {}
         if self.suggestion:
-            table["suggestion"] = self.suggestion
+            table["suggestion"] = with_flags(self.suggestion)
         for number, error in enumerate(self.fleet_errors):
             table["fleet" + f" {number + 1}" * (number > 0)] = error
         if command := self.continued_by():

@@ -14,6 +14,7 @@ from tidemill.client.report.advice import Experience, advise
 from tidemill.client.report.model import SlotUse
 from tidemill.client.report.totals import Measure
 from tidemill.descriptor import Machine, Resources
+from tidemill.request import with_flags
 from tidemill.sketch import Sketch
 
 MACHINE = Machine(type="c7i.4xlarge", cpus=16, memory_mib=32768)
@@ -89,7 +90,10 @@ JOBS = {
 @pytest.mark.parametrize("name", JOBS)
 def test_the_right_flag(name):
     seen, flags = JOBS[name]
-    assert [each.flag for each in advise(seen)] == flags
+    advice = advise(seen)
+    assert [each.flag for each in advice] == flags
+    for each in advice:
+        assert with_flags(f"`{each.keyword}`") == each.flag if each.flag else not each.keyword
 
 
 @pytest.mark.parametrize(

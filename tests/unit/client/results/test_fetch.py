@@ -14,7 +14,7 @@ from obstore.store import MemoryStore
 from tests.fields import about
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome
 from tidemill import Item
-from tidemill.cli.fetch import say
+from tidemill.cli.fetch import say, typed
 from tidemill.client import Job, Pipeline
 from tidemill.client.results import downloads
 from tidemill.client.results.fetch import LISTED_TOGETHER
@@ -448,7 +448,7 @@ def test_what_is_not_ours_stays(world, tmp_path, there, problem, capsys):
     before = os.readlink(out / name) if (out / name).is_symlink() else found(out)
     report = world.job.fetch(out, name="{stem}{ext}", logs=True, state=True)
     assert not report.whole
-    say(report)
+    say(typed(report))
     assert f"{problem.replace(': ', ' was not written: ', 1)}." in capsys.readouterr().err.splitlines()
     assert found(away) == {"x": b"theirs"}
     if isinstance(before, str):

@@ -16,6 +16,7 @@ from tidemill.client.watch.wait import Repairs
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger, RetryProgress
+from tidemill.request import with_flags
 from tidemill.services.backend import QueueState
 from tidemill.store import Store
 
@@ -309,7 +310,8 @@ def test_status_tells_what_items_take_and_what_to_ask_for():
     assert status.consumption.chunks == 8
     assert status.consumption.cpus == Spread(0.5, 0.5, 0.5)
     assert status.consumption.memory_mib.max <= 139
-    assert status.suggestion == "--memory 256 is enough, and more items would fit on a machine"
+    assert status.suggestion == "`memory_mib=256` is enough, and more items would fit on a machine"
+    assert status.to_json()["suggestion"] == "--memory 256 is enough, and more items would fit on a machine"
     assert "CPUs" in status.facts()
     assert job.status(consumption=False).consumption is None
 
@@ -342,7 +344,8 @@ def test_status_tells_what_items_take_of_gpus():
 def test_suggestions(memory, cpus, asked, words):
     some = Spread.of([cpus], 2)
     taken = Consumption(20, 8, Spread.of([1], 1), some, Spread.of([memory], 1), *asked)
-    assert suggestion(taken) == words
+    advice = suggestion(taken)
+    assert (advice and with_flags(advice)) == words
 
 
 def test_nothing_is_suggested_from_a_few_items():

@@ -122,9 +122,19 @@ def test_most_items_fail(world: World) -> None:
     assert found.evidence == ["the most common: exit: no"]
 
 
-def test_items_that_run_out_of_memory(world: World) -> None:
+def test_items_that_run_out_of_memory(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In Python a keyword is advised, on the command line its flag."""
     world.commit(range(3), "memory", failed=2)
     assert world.headline() == "act L4"
+    mib = world.job.spec.resources.memory_mib
+    assert world.job.explain().headline.do == f"submit with `memory_mib={2 * mib}`"
+    monkeypatch.setattr(Pipeline, "load", classmethod(lambda cls, uri: world.target))
+    monkeypatch.setenv("TIDEMILL_PIPELINE", "memory://x/pipeline.json")
+    for option in ([], ["--json"]):
+        assert main(["explain", world.job.id, *option]) == 1
+        assert f"submit with --memory {2 * mib}" in capsys.readouterr().out
 
 
 def test_workers_that_die_with_the_same_chunk(world: World) -> None:
