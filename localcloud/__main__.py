@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from localcloud import engine
-from localcloud.cloud import Cloud, CloudError, GcpCloud, running
+from localcloud.cloud import CLOUDS, Cloud, CloudError, running
 from localcloud.gcp import pubsub
 from localcloud.machines import namespaces
 from worker_image import tools
@@ -17,7 +17,6 @@ from worker_image import tools
 NEXT = """localcloud runs at {url}, its state is in {state}.
   eval "$(python -m localcloud env{option})"     then: pulumi preview --stack …{more}
   python -m localcloud down{option}              ends it and every process of it"""
-MORE = {"aws": ", aws s3 ls, …", "gcp": ", python -m tidemill …"}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,25 +24,25 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m localcloud", description=__doc__)
     parser.add_argument("verb", choices=["up", "env", "down", "engine"], help="engine: only build what is built")
     parser.add_argument("--state", type=Path, default=Path(".localcloud"), help="folder of its state (.localcloud)")
-    parser.add_argument("--cloud", choices=["aws", "gcp"], help="the one that runs in the folder by default, else aws")
+    parser.add_argument("--cloud", choices=[*CLOUDS], help="the one that runs in the folder by default, else aws")
     parser.add_argument("--port", type=int, help="on 127.0.0.1; a free one by default")
     options, daemon = parser.parse_known_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so cleanup runs on this path too
     wanted = None if options.verb == "down" else options.cloud
-    kind = GcpCloud if (wanted or running(options.state)) == "gcp" else Cloud
+    kind = CLOUDS[wanted or running(options.state)]
     cloud = kind(options.state, options.port, **_daemon_options(daemon, parser))
     try:
         if options.verb == "engine":
             engine.ensure()
             tools.crane()
-            if wanted != "aws":
+            if wanted != Cloud.name:
                 pubsub.binary()
         elif options.verb == "up":
             cloud.start()
             option = "" if options.state == Path(".localcloud") else f" --state {shlex.quote(str(options.state))}"
             if reason := namespaces.refusal(cloud.state):
                 print(namespaces.notice(reason))
-            print(NEXT.format(url=cloud.url, state=cloud.state, option=option, more=MORE[cloud.name]))
+            print(NEXT.format(url=cloud.url, state=cloud.state, option=option, more=cloud.more))
         elif options.verb == "env":
             print(cloud.exports())
         else:

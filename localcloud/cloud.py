@@ -58,6 +58,7 @@ class Localcloud:
     name: str
     daemon: str
     foreign: tuple[str, ...]  # prefixes of environment variables that belong to the caller's own clouds
+    more: str  # what else to try
     _credential: str  # a key that only this cloud's credentials.json has
 
     def __init__(self, state: str | Path = ".localcloud", port: int | None = None, **options: Any) -> None:
@@ -269,6 +270,7 @@ class Cloud(Localcloud):
     name = "aws"
     daemon = "localcloud.aws.serve"
     foreign = ("AWS_",)
+    more = ", aws s3 ls, …"
     _credential = "access_key_id"
     _unset = "AWS_PROFILE AWS_DEFAULT_PROFILE AWS_SESSION_TOKEN"
 
@@ -294,6 +296,7 @@ class GcpCloud(Localcloud):
     name = "gcp"
     daemon = "localcloud.gcp.serve"
     foreign = GOOGLE
+    more = ", python -m tidemill …"
     _credential = "project_id"
     _unset = "PUBSUB_EMULATOR_HOST GOOGLE_OAUTH_ACCESS_TOKEN GOOGLE_CREDENTIALS GCE_METADATA_HOST"
 
@@ -318,12 +321,15 @@ class GcpCloud(Localcloud):
         }
 
 
+CLOUDS: dict[str, type[Cloud | GcpCloud]] = {kind.name: kind for kind in (Cloud, GcpCloud)}
+
+
 def running(state: Path) -> str:
-    """Return the name of the cloud that runs in a state folder, or `aws` if none does."""
+    """Return the name of the cloud that runs in a state folder, or the first one's if none does."""
     try:
-        return json.loads((state / "daemon.json").read_text()).get("cloud", "aws")
+        return json.loads((state / "daemon.json").read_text()).get("cloud", Cloud.name)
     except FileNotFoundError:
-        return "aws"
+        return Cloud.name
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import click
 import yaml
 
 from components.config import StackConfig
-from localcloud.cloud import Cloud, CloudError, GcpCloud
+from localcloud.cloud import CLOUDS, Cloud, CloudError, GcpCloud
 from localcloud.engine import EngineError
 from ops import base_stack
 from ops.engine_messages import events, policies, summary, without_noise
@@ -25,7 +25,6 @@ from ops.review.document import VERSION, Base
 
 _TIMEOUT_SECONDS = 600
 _ANSWER_SECONDS = 120
-_CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
 # `--event-log` requires it.
 _DEBUGGING = {"PULUMI_DEBUG_COMMANDS": "true"}
 # Source positions on the machine that previewed: irrelevant to a reviewer, and half of the file.
@@ -100,7 +99,7 @@ class PreviewRun:
             project.mkdir()
             copy_project(project, self._stack)
             self._was_up = self._base is not None and base_stack.lay_out(self._base, self._stack, before)
-            with _CLOUDS[self._config.cloud](Path(scratch, "state")) as cloud:
+            with CLOUDS[self._config.cloud](Path(scratch, "state")) as cloud:
                 _prepare(self._stack, cloud, project)
                 self._stood_in = cloud.project if isinstance(cloud, GcpCloud) else ""
                 if self._base and self._was_up:
