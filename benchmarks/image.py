@@ -24,7 +24,7 @@ def main() -> None:
     """Print a table and the figures."""
     with tempfile.TemporaryDirectory(prefix="tidemill-image-") as made:
         folder = Path(made)
-        built = image.build(folder / "built", "aws")
+        built = image.build(folder / "built")
         program = folder / "program"
         command = ["go", "build", "-trimpath", "-o", str(program), str(PROGRAM)]
         subprocess.run(command, check=True, timeout=300, stdin=subprocess.DEVNULL)

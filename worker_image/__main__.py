@@ -19,7 +19,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, what in (("build", "build the tree and the image"), ("push", "push the built image to a registry")):
         command = commands.add_parser(name, help=what)
-        command.add_argument("--cloud", choices=sorted(tree.WHEELS), default="aws", help="whose wheels (default: aws)")
+        command.add_argument("--cloud", choices=tree.CLOUDS, default=tree.CLOUDS[0], help="whose wheels (default: aws)")
         command.add_argument(
             "--architecture", choices=sorted(tools.ARCHITECTURES.values()), help="(default: this machine's)"
         )
@@ -39,7 +39,7 @@ def main() -> int:
 
 def _build(folder: Path, given: argparse.Namespace) -> int:
     started = time.monotonic()
-    built = image.build(folder, given.cloud, given.architecture)
+    built = image.build(folder, given.architecture)
     megabytes = tree.size(built.tree) / 1e6
     print(f"tree   {built.tree} ({megabytes:.0f} MB)")
     print(f"image  {built.layout} ({built.size / 1e6:.0f} MB compressed, in {time.monotonic() - started:.1f} s)")

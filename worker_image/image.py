@@ -27,8 +27,8 @@ class BuildResult(NamedTuple):
     """Bytes that a machine downloads."""
 
 
-def build(folder: Path, cloud: str, architecture: str | None = None) -> BuildResult:
-    """Build the tree and the image of one cloud in a folder.
+def build(folder: Path, architecture: str | None = None) -> BuildResult:
+    """Build the tree and the image in a folder.
 
     Args:
         architecture: As OCI names it: ``amd64``, ``arm64``; this machine's if left out.
@@ -37,7 +37,7 @@ def build(folder: Path, cloud: str, architecture: str | None = None) -> BuildRes
         BuildError: The build needs something that this machine does not have.
     """
     architecture = architecture or tools.architecture()
-    tree.build(folder / "tree", cloud, architecture)
+    tree.build(folder / "tree", architecture)
     layout = Layout(folder / "image")
     config = {
         "Entrypoint": [f"{HOME}/{NAME}"],

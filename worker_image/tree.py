@@ -23,10 +23,9 @@ from worker_image.tools import BuildError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.txt"
-_IMPORTED = ("certifi", "obstore", "pydantic", "regex", "zstandard")
-WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
-"""A worker's imports by cloud, without their dependencies. Neither cloud's worker uses an SDK, so both trees are
-identical."""
+CLOUDS = ("aws", "gcp")
+WHEELS = ("certifi", "obstore", "pydantic", "regex", "zstandard")
+"""A worker's imports, without their dependencies. Neither cloud's worker uses an SDK, so both trees are identical."""
 NOT_OURS = ("cli", "client", "machines", "money.py", "prices")
 """Parts of `tidemill` that a worker never imports. So new prices do not change the image."""
 ROOMS, PARTS = ("clouds", "services"), ("__init__.py", "lease.py")
@@ -51,7 +50,7 @@ runpy.run_module("tidemill.worker", run_name="__main__", alter_sys=True)
 """
 
 
-def build(target: Path, cloud: str, architecture: str | None = None) -> None:
+def build(target: Path, architecture: str | None = None) -> None:
     """Build the tree in a new folder.
 
     Args:
@@ -65,7 +64,7 @@ def build(target: Path, cloud: str, architecture: str | None = None) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     _interpreter(target / "py", source)
-    _wheels(target / "site", cloud, source)
+    _wheels(target / "site", source)
     _package(target / "site")
     _libraries(target, source)
     _strip(target, source)
@@ -91,10 +90,10 @@ def _interpreter(folder: Path, source: Base) -> None:
             shutil.copytree(library, folder / name, ignore=shutil.ignore_patterns(*NO_STDLIB))
 
 
-def _wheels(site: Path, cloud: str, source: Base) -> None:
+def _wheels(site: Path, source: Base) -> None:
     """Install from the lock file, with hashes checked."""
     tar = () if source.version >= (3, 11, 4) else ("backports.tarfile",)
-    names = _closure((*WHEELS[cloud], *tar))
+    names = _closure((*WHEELS, *tar))
     wanted = site.parent / "wheels.txt"
     wanted.write_text("".join(_locked(names)))
     uv = Path(sys.prefix, "bin", "uv")

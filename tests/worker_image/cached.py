@@ -26,7 +26,7 @@ def build(architecture: str | None = None) -> image.BuildResult:
             aged = [each for each in folder.iterdir() if each.stat().st_mtime < time.time() - DAY_SECONDS]
             for old in [folder / "new", *aged]:
                 shutil.rmtree(old, ignore_errors=True)
-            fresh = image.build(folder / "new", "aws", architecture)
+            fresh = image.build(folder / "new", architecture)
             (folder / "new" / "built.json").write_text(json.dumps([fresh.digest, fresh.size]))
             (folder / "new").rename(kept)
     return image.BuildResult(kept / "tree", kept / "image", *json.loads((kept / "built.json").read_text()))

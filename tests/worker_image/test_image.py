@@ -47,7 +47,7 @@ def test_two_builds_give_one_digest(built, tmp_path, monkeypatch):
     monkeypatch.setattr(tree, "ROOT", checkout)
     before = os.umask(0o077)  # what a machine's user is used to must not matter
     try:
-        again = image.build(tmp_path / "again", "aws")
+        again = image.build(tmp_path / "again")
     finally:
         os.umask(before)
     assert again.digest == built.digest
