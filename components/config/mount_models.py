@@ -45,3 +45,8 @@ class Mount(Model):
     )
     path: AbsolutePath = Field(description="The folder's path in the container.")
     read_only: bool = Field(default=False, description="Refuse writes.")
+
+    @property
+    def bucket(self) -> str | None:
+        """URI of the bucket or prefix; None for another kind of mount."""
+        return self.s3 or self.gcs

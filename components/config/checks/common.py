@@ -15,13 +15,14 @@ from components.config.checks.images import check_worker
 from components.config.checks.other_cloud import refuse
 from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
 from components.config.models import StackConfig
+from components.config.mount_models import Mount
 from components.config.network_models import Network
 from components.config.queue_models import Queue
 from tidemill import capacity, services
 
 Path = tuple[str, ...]
 
-MOUNTS = ("file_system", "host", "efs", "s3", "gcs", "filestore")
+_MOUNTS = [key for key in Mount.model_fields if key not in ("path", "read_only")]
 """Kinds of mounts."""
 
 _ULIMITS = (
@@ -216,7 +217,7 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
     check_nested([*path, "mounts"], queue.mounts)
     for name, mount in queue.mounts.items():
         here = [*path, "mounts", name]
-        given = [kind for kind in MOUNTS if getattr(mount, kind) is not None]
+        given = [kind for kind in _MOUNTS if getattr(mount, kind) is not None]
         for kind in given:
             if kind not in kinds:
                 refuse(here, mount, kind, f"one of {', '.join(kinds)}", "Mount what the stack's cloud has")
@@ -235,13 +236,12 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
                 f"a path of its own outside {', '.join(_TAKEN_PATHS)}",
                 f"Take a path such as /mnt/{name}",
             )
-        bucket = mount.s3 or mount.gcs
-        if bucket and not any(within(bucket, granted) for granted in config.data.read + config.data.write):
+        if mount.bucket and not any(within(mount.bucket, granted) for granted in config.data.read + config.data.write):
             raise ConfigError(
                 key_path([*here, given[0]]),
-                shown(bucket),
+                shown(mount.bucket),
                 "what tidemill:data's read or write lists",
-                f"Add {bucket} to tidemill:data.read",
+                f"Add {mount.bucket} to tidemill:data.read",
             )
         seen.add(mount.path)
 

@@ -130,7 +130,7 @@ def _check_submitters(config: StackConfig) -> None:
 
 def _check_inline(config: StackConfig) -> None:
     queues = config.queues.values()
-    mounted = {mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3}
+    mounted = {mount.bucket for queue in queues for mount in queue.mounts.values() if mount.bucket}
     secrets = {arn for queue in queues for arn in queue.secrets.values()}
     outside = {image.partition("@")[0] for image in _images(config) if ".dkr.ecr." in image}
     repositories = [*_named_repositories(config), *outside]
