@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import click
 
@@ -50,12 +49,6 @@ class Account:
             raise click.ClickException(f"{stack} is not up in this backend: {' '.join(said.split())}")
         self.pipeline = Pipeline.load(said.strip())
 
-    def client(self, service: str) -> Any:
-        """boto3's client of the pipeline's region."""
-        import boto3  # noqa: PLC0415 (not installed for stacks on GCP)
-
-        return boto3.client(service, region_name=self.pipeline.descriptor.region)
-
     def submit(self, name: str, command: Sequence[str]) -> Job:
         """A job of two chunks with an item each, which need not exist."""
         items = [f"{self.pipeline.store.uri}/out/{name}/{n}" for n in range(2)]
@@ -92,15 +85,6 @@ class Account:
             raise DiffersError(f"{job.id} took longer than {self._seconds:.0f} s: {job.status().note}.")
         time.sleep(_POLL_SECONDS)
 
-    def children(self, job: Job) -> list[dict[str, Any]]:
-        """AWS Batch's descriptions of a job's chunks."""
-        batch, jobs = self.client("batch"), []
-        queue = self.pipeline.descriptor.queues[self.queue]
-        for array in self.pipeline.site.backend(self.queue).describe(queue, job.id):
-            ids = [f"{array.id}:{n}" for n in range(array.size)] if array.size > 1 else [array.id]
-            jobs += batch.describe_jobs(jobs=ids)["jobs"]
-        return jobs
-
 
 def no_drift(account: Account) -> str:
     """Check that a preview with a refresh is empty."""
@@ -132,50 +116,6 @@ def no_metadata(account: Account) -> str:
     if "200" in said or "unknown" in said:
         raise DiffersError(f"the items saw {', '.join(said)}.")
     return f"the items saw {', '.join(said)}"
-
-
-def cancelled_once(account: Account) -> str:
-    """How many attempts the chunks of a cancelled job have."""
-    attempts = {one["jobId"]: len(one.get("attempts", [])) for one in account.children(account.cancelled)}
-    if max(attempts.values(), default=0) != 1:
-        raise DiffersError(f"attempts by child: {attempts}.")
-    return f"attempts by child: {sorted(attempts.values())}"
-
-
-def one_stream(account: Account) -> str:
-    """How many log streams were made while a job ran."""
-    children = account.children(account.finished)
-    attempts = [attempt for one in children for attempt in one["attempts"]]
-    begin, end = min(one["createdAt"] for one in children), max(one["stoppedAt"] for one in attempts)
-    logs, group = account.client("logs"), account.pipeline.descriptor.log_group
-    pages = logs.get_paginator("describe_log_streams").paginate(logGroupName=group)
-    made = [one for page in pages for one in page["logStreams"] if begin <= one["creationTime"] <= end]
-    if len(made) != len(attempts):
-        raise DiffersError(f"{len(made)} streams for {len(attempts)} attempts.")
-    return f"{len(made)} streams for {len(attempts)} attempts"
-
-
-def cluster_names(account: Account) -> str:
-    """How the ECS clusters of the queue's compute environments are named."""
-    batch = account.client("batch")
-    queue = account.pipeline.descriptor.queues[account.queue].aws
-    assert queue is not None
-    [described] = batch.describe_job_queues(jobQueues=[queue.job_queue])["jobQueues"]
-    rungs = [one["computeEnvironment"] for one in described["computeEnvironmentOrder"]]
-    environments = batch.describe_compute_environments(computeEnvironments=rungs)["computeEnvironments"]
-    odd = [
-        f"{one['computeEnvironmentName']} has {one['ecsClusterArn']}"
-        for one in environments
-        if not one["ecsClusterArn"].rpartition("/")[2].startswith(_cluster_names(one["computeEnvironmentName"]))
-    ]
-    if odd:
-        raise DiffersError(f"{'; '.join(odd)}.")
-    return f"{len(environments)} compute environments, each with a cluster of an expected name"
-
-
-def _cluster_names(environment: str) -> tuple[str, str]:
-    """How the clusters begin that the instance role's policy names."""
-    return f"AWSBatch-{environment}-", f"{environment}_Batch_"
 
 
 def not_lost(account: Account) -> str:

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from components.rooms import CLOUDS
 from ops.first_account import account as probes
 from ops.first_account.account import Account
+from ops.first_account.aws import cancelled_once, cluster_names, one_stream
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Check:
     probe: Callable[[Account], str] | None = None
 
 
-AWS, GCP, BOTH = ("aws",), ("gcp",), ("aws", "gcp")
+BOTH: tuple[str, ...] = CLOUDS
+AWS, GCP = ((cloud,) for cloud in CLOUDS)
 
 CHECKS = (
     Check(
@@ -74,7 +77,7 @@ CHECKS = (
         "tidemill cancel NAME while both chunks run, then aws batch describe-jobs",
         "each child has one attempt: exit code 72 matches the rule that ends it.",
         "Read `attempts[].container.exitCode` and correct `_retries` in components/services/batch/job_definition.py.",
-        probes.cancelled_once,
+        cancelled_once,
     ),
     Check(
         AWS,
@@ -82,7 +85,7 @@ CHECKS = (
         "aws logs describe-log-streams --log-group-name GROUP --order-by LastEventTime",
         "two streams for the two attempts of the check above that runs items.",
         "CreateLogStream has a quota of 50 per second: see `_log` in components/services/batch/job_definition.py.",
-        probes.one_stream,
+        one_stream,
     ),
     Check(
         AWS,
@@ -90,7 +93,7 @@ CHECKS = (
         "aws batch describe-compute-environments --query 'computeEnvironments[].ecsClusterArn'",
         "each compute environment's cluster is AWSBatch-<name>-<id> or <name>_Batch_<id>; otherwise no machine joins.",
         "Correct the pattern in components/aws/identity.py.",
-        probes.cluster_names,
+        cluster_names,
     ),
     Check(
         BOTH,
