@@ -24,6 +24,8 @@ ELSEWHERE = (
 """Settings that decide as whom, and in which project, a stack is made."""
 HOLDERS = ("member", "members")
 """Inputs that name who gets permissions."""
+ADMITS = ("attributeCondition", "attributeMapping", "aws", "oidc", "saml")
+"""Inputs of a workload identity provider that decide whose tokens it admits."""
 NAMES_ARE_PATTERNS = False
 REPOSITORY_PER_IMAGE = False
 

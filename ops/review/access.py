@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ops.clouds import facts
+from ops.clouds.gcp import ADMITS
 from ops.review.diffs import roots
 from ops.review.document import Step
 from ops.review.grants import Grant, grants, of_permission, widened
@@ -42,7 +43,6 @@ _PREDEFINED = {
     "authenticatedRead": "READER:allAuthenticatedUsers",
 }  # fmt: skip
 _PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
-_ADMITS = ("attributeCondition", "attributeMapping", "aws", "oidc", "saml")
 # A login that may grant one of these roles can grant itself anything.
 _POWERFUL = frozenset(
     {"roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountUser", "roles/resourcemanager.projectIamAdmin"}
@@ -238,7 +238,7 @@ def _gcp(step: Step, created: set[str]) -> Iterator[Finding]:
         yield _finding(step, "medium", "policy is known only after up, so its bindings cannot be compared here")
     if step.type == _PROVIDER and step.old:
         lines = [f"{key}: {clean(step.old.get(key))} to {clean(step.new.get(key))}"
-                 for key in _ADMITS if step.old.get(key) != step.new.get(key)]  # fmt: skip
+                 for key in ADMITS if step.old.get(key) != step.new.get(key)]  # fmt: skip
         if lines:
             yield _finding(step, "high", "admits other tokens than before", *lines)
     if "permissions" in step.new:

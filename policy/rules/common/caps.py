@@ -7,6 +7,7 @@ from tidemill import planned_fleet, prices
 from tidemill.capacity import UsdRange
 from tidemill.planned_fleet import PlannedFleet
 
+from .rule import KINDS
 from .settings import settings
 
 CPUS = {
@@ -102,7 +103,7 @@ def over_usd(
 
 def _no_cap(cloud: str, kinds: Sequence[str]) -> str:
     more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
-    rule = f"{cloud}-{'batch-compute-environment' if cloud == 'aws' else 'compute-autoscaler'}-money-cap"
+    rule = next(name for name in KINDS if name.startswith(f"{cloud}-") and name.endswith("-money-cap"))
     return (
         f"no price is known anywhere for {', '.join(kinds[:_NAMED])}{more}, so no cap on money per hour holds. Take "
         f"other families, refresh the table (python -m ops prices refresh --cloud {cloud}), or have the policy pack's "
