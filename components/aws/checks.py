@@ -124,10 +124,7 @@ def check_store(store: Store) -> None:
 
 
 def _other_clouds(config: StackConfig) -> None:
-    described = "s3://bucket or s3://bucket/prefix/, without wildcards"
-    for key, words in (("read", "What jobs may read"), ("write", "What jobs may read and write")):
-        uris = getattr(config.data, key)
-        common.check_values(["data", key], uris, lambda uri: uri.startswith("s3://"), described, words)
+    common.check_data(config.data, "s3")
     check_store(config.store)
     common.check_values(
         ["access", "submitters"],

@@ -87,10 +87,7 @@ def _names(config: StackConfig) -> None:
 
 
 def _other_clouds(config: StackConfig) -> None:
-    described = "gs://bucket or gs://bucket/prefix/, without wildcards"
-    for key, words in (("read", "What jobs may read"), ("write", "What jobs may read and write")):
-        uris = getattr(config.data, key)
-        common.check_values(["data", key], uris, lambda uri: uri.startswith("gs://"), described, words)
+    common.check_data(config.data, "gs")
     hint = "Leave it out; Cloud Storage uses a bucket's key by itself"
     common.refuse(["data"], config.data, "kms_keys", _ON_AWS, hint)
     hint = "Leave it out; push images of any name to the stack's one repository"

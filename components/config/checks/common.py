@@ -14,7 +14,7 @@ from components.config.checks.hosts import check_host, check_nested
 from components.config.checks.images import check_worker
 from components.config.checks.other_cloud import refuse
 from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
-from components.config.models import StackConfig
+from components.config.models import Data, StackConfig
 from components.config.mount_models import Mount
 from components.config.network_models import Network
 from components.config.queue_models import Queue
@@ -91,6 +91,14 @@ def check_values(
     for index, value in enumerate(values):
         if not right(value):
             raise ConfigError(key_path([*path, index]), shown(value), allowed, hint)
+
+
+def check_data(data: Data, scheme: str) -> None:
+    """Refuse data that is in another cloud's buckets."""
+    allowed = f"{scheme}://bucket or {scheme}://bucket/prefix/, without wildcards"
+    for key in ("read", "write"):
+        hint = Data.model_fields[key].description or ""
+        check_values(["data", key], getattr(data, key), lambda uri: uri.startswith(f"{scheme}://"), allowed, hint)
 
 
 def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], allowed: str) -> None:
