@@ -18,6 +18,9 @@ TOP = ["benchmarks", "examples", "tests"]
 PROGRAM = ["localcloud", "ops", "plugin", "policy", "tidemill", "worker_image", *TOP]
 INFRA = ["bootstrap", "components", "ops", "plugin", "policy", "shared"]
 
+# Of the store and what lies on it.
+CALLERS = ["tidemill.cli", "tidemill.client", "tidemill.clouds", "tidemill.services", "tidemill.worker"]
+
 # package -> what its modules may not import. Prefixes of dotted names; a rule of an outer package holds for the inner
 # ones too.
 FORBIDDEN = {
@@ -47,23 +50,9 @@ FORBIDDEN = {
     "tidemill.prices": ["tidemill"],
     "tidemill.capacity": ["tidemill"],
     "tidemill.planned_fleet": ["tidemill"],
-    "tidemill.store": [
-        "tidemill.client",
-        "tidemill.cli",
-        "tidemill.worker",
-        "tidemill.clouds",
-        "tidemill.services",
-        "tidemill.ledger",
-    ],
-    "tidemill.manifest": [
-        "tidemill.client",
-        "tidemill.cli",
-        "tidemill.worker",
-        "tidemill.clouds",
-        "tidemill.services",
-        "tidemill.ledger",
-    ],
-    "tidemill.ledger": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.clouds", "tidemill.services"],
+    "tidemill.store": [*CALLERS, "tidemill.ledger"],
+    "tidemill.manifest": [*CALLERS, "tidemill.ledger"],
+    "tidemill.ledger": CALLERS,
     "tidemill.worker": [
         "tidemill.advice",
         "tidemill.client",
@@ -74,7 +63,7 @@ FORBIDDEN = {
         "click",
         "rich",
     ],
-    "tidemill.ending": ["tidemill.clouds", "tidemill.services", "tidemill.cli", "tidemill.client", "tidemill.worker"],
+    "tidemill.ending": CALLERS,
     "tidemill.advice": ["tidemill.cli", "tidemill.client", "tidemill.ledger", "tidemill.worker"],
     # It judges facts, and reads nothing; the rules of services are as pure.
     "tidemill.explain": [
