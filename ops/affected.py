@@ -116,17 +116,17 @@ def affected(base: str | None, everything: bool, environment: str | None, with_l
     variables = ci_variables()
     begun = git.base(base) if base else None
     every = {**stacks(), **(removed(begun) if begun else {})}
-    known = {name: _with_login(stack, variables) for name, stack in every.items()}
+    wanted = {name: _with_login(stack, variables) for name, stack in every.items()}
     if with_login:
-        known = {name: stack for name, stack in known.items() if stack.login}
-    reasons = dict.fromkeys(known, "--all") if begun is None else why(git.changed(begun.commit), known.values())
-    found = [known[name] for name in sorted(reasons) if environment in (None, known[name].environment)]
+        wanted = {name: stack for name, stack in wanted.items() if stack.login}
+    reasons = dict.fromkeys(wanted, "--all") if begun is None else why(git.changed(begun.commit), wanted.values())
+    listed = [wanted[name] for name in sorted(reasons) if environment in (None, wanted[name].environment)]
     if as_json:
-        click.echo(json.dumps([asdict(stack) for stack in found]))
+        click.echo(json.dumps([asdict(stack) for stack in listed]))
         return
-    for stack in found:
+    for stack in listed:
         click.echo(f"{stack.stack}\t{reasons[stack.stack]}{' is removed' if stack.removed else ''}")
-    if not found:
+    if not listed:
         # Not on stdout, which a script reads stacks from.
         click.echo("No stack is affected.", err=True)
 
@@ -180,7 +180,7 @@ def stacks(folder: Path = STACKS) -> dict[str, Stack]:
     Raises:
         click.UsageError: A stack file is wrong.
     """
-    found = {}
+    by_name = {}
     for path in sorted(folder.glob("Pulumi.*.yaml")):
         name = path.stem.removeprefix("Pulumi.")
         try:
@@ -188,18 +188,18 @@ def stacks(folder: Path = STACKS) -> dict[str, Stack]:
         except ConfigError as error:
             raise click.UsageError(str(error)) from None
         region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{config.cloud}:region", "")
-        found[name] = _stack(name, config.cloud, config.environment, region)
-    return found
+        by_name[name] = _stack(name, config.cloud, config.environment, region)
+    return by_name
 
 
 def removed(base: Base) -> dict[str, Stack]:
     """The stacks whose files a commit has and this checkout has not, by name."""
-    found = {}
+    gone = {}
     for path in git.changed(base.commit):
         own = _STACK_FILE.fullmatch(path)
         if own and not (ROOT / path).exists() and (text := git.content(base.commit, path)) is not None:
-            found[own["stack"]] = _as_it_was(own["stack"], text)
-    return found
+            gone[own["stack"]] = _as_it_was(own["stack"], text)
+    return gone
 
 
 def _as_it_was(name: str, text: str) -> Stack:
@@ -217,12 +217,12 @@ def _stack(name: str, cloud: str, environment: str, region: str) -> Stack:
     return Stack(name, cloud, environment, region, home)
 
 
-def why(paths: Iterable[str], known: Iterable[Stack]) -> dict[str, str]:
+def why(paths: Iterable[str], candidates: Iterable[Stack]) -> dict[str, str]:
     """The stacks that changed files can affect, each with the first path that does.
 
     Nothing affects a removed stack but the removal of its file.
     """
-    listed = list(known)
+    listed = list(candidates)
     reasons: dict[str, str] = {}
     for path in paths:
         own, whose = _STACK_FILE.fullmatch(path), scope(path)

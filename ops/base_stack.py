@@ -62,11 +62,11 @@ def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | G
     env = cloud.env
     click.echo(f"{stack}: bringing up {base} on localcloud to compare with ...", err=True)
     up = ["up", "--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress"]
-    code, said = _pulumi(stack, up, folder, env, _UP_SECONDS)
+    code, text = _pulumi(stack, up, folder, env, _UP_SECONDS)
     if code:
         raise click.ClickException(
             f"{stack}: the base {base} does not come up on localcloud, so there is nothing to compare with: "
-            f"{reason(said)} Name another commit with --base, or compare with your account: --on login."
+            f"{reason(text)} Name another commit with --base, or compare with your account: --on login."
         )
     _, exported = _pulumi(stack, ["stack", "export"], folder, env, _COMMAND_SECONDS)
     resources = json.loads(exported)["deployment"].get("resources", [])
@@ -111,5 +111,5 @@ def reason(text: str) -> str:
     """The engine's first error as one line, without its closing line."""
     lines = [line.partition("error:")[2].strip() for line in text.splitlines() if "error:" in line]
     kept = [line for line in lines if line and not re.fullmatch(r"(update|preview) failed", line)]
-    found = kept[0] if kept else " ".join(text.split())[-400:]
-    return found if found.endswith(".") else f"{found}."
+    first = kept[0] if kept else " ".join(text.split())[-400:]
+    return first if first.endswith(".") else f"{first}."

@@ -112,7 +112,7 @@ def _unknown_rule(config: StackConfig) -> str | None:
 def _twice(paths: Iterable[Path]) -> dict[Path, str]:
     """Stacks that would make the same pipeline twice: their registries, which get no generated names, collide."""
     seen: dict[tuple[Any, ...], Path] = {}
-    found = {}
+    faults = {}
     for path in paths:
         try:
             config, keys = from_file(path), read_file(path)["config"]
@@ -123,11 +123,11 @@ def _twice(paths: Iterable[Path]) -> dict[Path, str]:
         name = f"{config.team}-{config.environment}"
         other = seen.setdefault((*place, name), path)
         if other != path:
-            found[path] = (
+            faults[path] = (
                 f"tidemill:team: the pipeline {name} in {place[1]} is {other.name} already. Allowed: each team and "
                 "environment once per region. Rename one of them, or remove the file."
             )
-    return found
+    return faults
 
 
 def _crossing(path: Path, environments: set[str]) -> str | None:

@@ -45,13 +45,13 @@ def drift(stack: str, issue: bool) -> None:
     if document["preview"] is None or (document["exit_code"] and not violated(document)):
         told = parse(json.dumps(document), stack).told
         raise click.ClickException("\n".join([*told, *advice(told)]) or f"pulumi ended with {document['exit_code']}")
-    changes, found, others = (
+    changes, violations, others = (
         steps(document),
         violated(document),
         additions(stack, config),
     )
-    clean = not changes and not found and not others
-    text = "There is no drift." if clean else report(stack, changes, found, others)
+    clean = not changes and not violations and not others
+    text = "There is no drift." if clean else report(stack, changes, violations, others)
     click.echo(text)
     if github is not None:
         keep_issue(github, f"Drift: {stack}", text, needed=not clean)
@@ -61,19 +61,19 @@ def drift(stack: str, issue: bool) -> None:
 
 def steps(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The steps of a preview document that would change something, sorted by resource name."""
-    found = [step for step in document["preview"]["steps"] if step["op"] not in _KEPT]
-    return sorted(found, key=lambda step: (step["urn"], step["op"]))
+    changes = [step for step in document["preview"]["steps"] if step["op"] not in _KEPT]
+    return sorted(changes, key=lambda step: (step["urn"], step["op"]))
 
 
 def violated(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Messages of mandatory policies."""
-    return [said for said in document["policies"] if said["level"] == "mandatory"]
+    return [message for message in document["policies"] if message["level"] == "mandatory"]
 
 
 def report(
     stack: str,
     changes: Sequence[Mapping[str, Any]],
-    found: Sequence[Mapping[str, Any]],
+    violations: Sequence[Mapping[str, Any]],
     others: Sequence[Addition] = (),
 ) -> str:
     """A report in Markdown: each differing property without its value, each addition and violation, and what to do."""
@@ -84,9 +84,9 @@ def report(
     if others:
         lines += ["", "Added by hand; `up` leaves it, so remove it by hand or put it into the code:", ""]
         lines += [f"- `{each.resource}`: {code(each.what)}" for each in others]
-    if found:
+    if violations:
         lines += ["", "Mandatory policies are violated:", ""]
-        lines += [f"- `{said['rule']}`: {' '.join(said['message'].split())}" for said in found]
+        lines += [f"- `{violation['rule']}`: {' '.join(violation['message'].split())}" for violation in violations]
     values = f"pulumi preview --refresh --diff --stack {stack}"
     lines += ["", f"`python -m ops drift --stack {stack}` checks again; `{values}` shows values."]
     lines += ["Deploy to restore what the code says, or put the manual change into the code."]

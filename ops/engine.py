@@ -158,7 +158,7 @@ def document(
         with out.open("wb") as stdout, err.open("wb") as stderr:
             code = run(command, cwd=folder, env=debugging, timeout=_TIMEOUT_SECONDS, stdout=stdout, stderr=stderr)
         preview, told = _json(out), without_noise(err.read_text(encoding="utf-8", errors="replace")).strip()
-        said = policies(events(log))
+        results = policies(events(log))
     return {
         "version": VERSION,
         "stack": stack,
@@ -167,7 +167,7 @@ def document(
         "environment": config.environment,
         "config": config.model_dump(mode="json", exclude_unset=True),
         "preview": preview and _lean(_protected_again(preview, protected)),
-        "policies": said,
+        "policies": results,
         "waivers": [waiver.model_dump(mode="json") for waiver in config.waivers],
         "overrides": config.overrides,
         "errors": [] if preview or not code else [told or f"pulumi ended with {code} and said nothing"],
@@ -190,10 +190,10 @@ def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
 
 
 def _said(command: list[str], folder: Path, env: Mapping[str, str], timeout: float) -> str:
-    code, said = output(command, cwd=folder, env=env, timeout=timeout)
+    code, text = output(command, cwd=folder, env=env, timeout=timeout)
     if code:
-        raise click.ClickException(f"{' '.join(command)}: {base_stack.reason(said)}")
-    return said
+        raise click.ClickException(f"{' '.join(command)}: {base_stack.reason(text)}")
+    return text
 
 
 def region_of(stack: str, cloud: str) -> str | None:

@@ -46,11 +46,11 @@ def policies(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def summary(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The summary after a preview's hundreds of lines: violations again, mandatory first, and advice."""
-    said = sorted(policies(messages), key=lambda row: row["level"] not in _MANDATORY)
-    if said:
-        mandatory = sum(row["level"] in _MANDATORY for row in said)
-        yield f"Violations: {mandatory} mandatory, {len(said) - mandatory} advisory"
-    for row in said:
+    rows = sorted(policies(messages), key=lambda row: row["level"] not in _MANDATORY)
+    if rows:
+        mandatory = sum(row["level"] in _MANDATORY for row in rows)
+        yield f"Violations: {mandatory} mandatory, {len(rows) - mandatory} advisory"
+    for row in rows:
         # The first line is the rule's own sentence; the violation follows it.
         message = " ".join(row["message"].split("\n", 1)[-1].split())
         name = (row["urn"] or "").split("::", 3)[-1]

@@ -27,11 +27,11 @@ def estimate(stacks: tuple[str, ...], as_json: bool) -> None:
     Uses only the stack file and the price table of this checkout; it asks no cloud and creates nothing. Exits 2 if an
     argument or a stack file is wrong.
     """
-    found = {stack: of_stack(stack) for stack in stacks}
+    estimates = {stack: of_stack(stack) for stack in stacks}
     if as_json:
-        click.echo(json.dumps([document(stack, costs) for stack, costs in found.items()], indent=1))
+        click.echo(json.dumps([document(stack, costs) for stack, costs in estimates.items()], indent=1))
         return
-    for number, (stack, costs) in enumerate(found.items()):
+    for number, (stack, costs) in enumerate(estimates.items()):
         click.echo(("\n" if number else "") + "\n".join(table(stack, costs)))
 
 
@@ -68,8 +68,8 @@ def table(stack: str, costs: StackEstimate) -> Iterable[str]:
     yield from _part("Idle, per month", costs.idle_month, costs.idle)
     yield from _part("At full capacity, per hour", costs.burn_hour, costs.burn)
     if costs.origin is None:
-        known = ", ".join(prices.regions(costs.cloud))
-        yield f"The price table has no prices for {costs.region}; it has {known}."
+        regions = ", ".join(prices.regions(costs.cloud))
+        yield f"The price table has no prices for {costs.region}; it has {regions}."
         yield f"`python -m ops prices refresh --cloud {costs.cloud} --region {costs.region}` asks the cloud."
         return
     yield f"USD; the oldest price used is from {costs.as_of}. Not counted: {NOT_COUNTED}."

@@ -37,17 +37,17 @@ def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path 
     Exits 1 if a program fails, a mandatory policy is violated or there is no engine; 2 if an argument or a stack file
     is wrong. Creates nothing.
     """
-    found = git.base(base) if base else None
-    configs = configs_of(stacks, found)
-    if found and where == "login" and any(isinstance(config, StackConfig) for config in configs.values()):
+    begun = git.base(base) if base else None
+    configs = configs_of(stacks, begun)
+    if begun and where == "login" and any(isinstance(config, StackConfig) for config in configs.values()):
         raise click.UsageError("--base is for localcloud; --on login compares with your account.")
     if target is None:
-        codes = [_shown(stack, config, where, found) for stack, config in configs.items()]
+        codes = [_shown(stack, config, where, begun) for stack, config in configs.items()]
         sys.exit(next((code for code in codes if code), 0))
     files = _targets(target, list(configs))
     failed = False
     for stack, config in configs.items():
-        document = document_of(stack, config, where, found)
+        document = document_of(stack, config, where, begun)
         _write(files[stack], document)
         failed |= document["exit_code"] != 0
         click.echo(_line(document, files[stack]))
@@ -83,8 +83,8 @@ def document_of(
     if isinstance(config, affected.Stack):
         return orphans.document(config, base and base.model_dump(), where)
     with mistakes_told():
-        found = PreviewRun(stack, config, where, base).document(refresh=refresh)
-    return {**found, "spot": spot_scores(found)} if where == "login" and not refresh else found
+        document = PreviewRun(stack, config, where, base).document(refresh=refresh)
+    return {**document, "spot": spot_scores(document)} if where == "login" and not refresh else document
 
 
 def _targets(target: Path, stacks: list[str]) -> dict[str, Path]:

@@ -28,11 +28,11 @@ def stack_file(stack: str) -> Path:
     """
     path = STACKS / f"Pulumi.{stack}.yaml"
     if not path.is_file():
-        known = sorted(p.stem.removeprefix("Pulumi.") for p in STACKS.glob("Pulumi.*.yaml"))
-        guess = nearest(stack, known)
+        names = sorted(p.stem.removeprefix("Pulumi.") for p in STACKS.glob("Pulumi.*.yaml"))
+        guess = nearest(stack, names)
         meant = f" Did you mean {guess}?" if guess else ""
         raise click.UsageError(
-            f"--stack {stack}: there is no stacks/{path.name}.{meant} Stacks: {', '.join(known) or 'none'}."
+            f"--stack {stack}: there is no stacks/{path.name}.{meant} Stacks: {', '.join(names) or 'none'}."
         )
     return path
 

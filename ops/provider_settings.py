@@ -18,14 +18,14 @@ def misspelled(keys: Iterable[str]) -> ConfigError | None:
     """The error of the first key that no provider reads; a namespace of its own may be another provider's."""
     for key in keys:
         namespace, _, name = key.partition(":")
-        known = SETTINGS.get(namespace)
-        if known is None:
+        settings = SETTINGS.get(namespace)
+        if settings is None:
             guess = None if namespace in _NAMESPACES else nearest(namespace, _NAMESPACES)
             if guess:
                 fix = f"Did you mean {guess}:{name}?"
                 return ConfigError(key, "", "", fix, sentence=f": no provider is called {namespace}")
-        elif name.split(".")[0] not in known and not name.endswith(facts(namespace).SETTINGS_END):
-            guess = nearest(name, known)
+        elif name.split(".")[0] not in settings and not name.endswith(facts(namespace).SETTINGS_END):
+            guess = nearest(name, settings)
             fix = f"Did you mean {namespace}:{guess}?" if guess else "Remove the key"
             return ConfigError(key, "", "", fix, sentence=f" is not a setting of the {namespace} provider")
     return None

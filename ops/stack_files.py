@@ -296,16 +296,16 @@ def assign(mapping: CommentedMap, steps: Steps, value: Any) -> None:
         here[last] = _rearranged(here.get(last) if isinstance(here, CommentedMap) else None, value)
 
 
-def _rearranged(found: Any, wanted: Any) -> Any:
+def _rearranged(present: Any, wanted: Any) -> Any:
     """A value; a list of names as the one that is there, so that names which stay keep their comments."""
-    lists = isinstance(found, CommentedSeq) and isinstance(wanted, list)
-    if not lists or not all(isinstance(each, str) for each in (*found, *wanted)):
+    lists = isinstance(present, CommentedSeq) and isinstance(wanted, list)
+    if not lists or not all(isinstance(each, str) for each in (*present, *wanted)):
         return _inline(wanted)
-    comments = {name: found.ca.items.get(index) for index, name in enumerate(found)}
-    found[:] = wanted
-    found.ca.items.clear()
-    found.ca.items.update({index: kept for index, name in enumerate(wanted) if (kept := comments.get(name))})
-    return found
+    comments = {name: present.ca.items.get(index) for index, name in enumerate(present)}
+    present[:] = wanted
+    present.ca.items.clear()
+    present.ca.items.update({index: kept for index, name in enumerate(wanted) if (kept := comments.get(name))})
+    return present
 
 
 def _entered(here: Any, step: str | int, path: Steps) -> Any:

@@ -60,13 +60,13 @@ def _config(environment: str) -> Mapping[str, Any]:
     return json.loads((ENVIRONMENTS / f"{environment}.json").read_text(encoding="utf-8"))
 
 
-def _level(policy: Policy, said: Any = None) -> str:
+def _level(policy: Policy, setting: Any = None) -> str:
     own = (policy.enforcement_level or EnforcementLevel.MANDATORY).value
-    return (said.get("enforcementLevel") if isinstance(said, dict) else said) or own
+    return (setting.get("enforcementLevel") if isinstance(setting, dict) else setting) or own
 
 
-def _set(said: Any, name: str, default: Any) -> Any:
-    return said.get(name, default) if isinstance(said, dict) else default
+def _set(setting: Any, name: str, default: Any) -> Any:
+    return setting.get(name, default) if isinstance(setting, dict) else default
 
 
 def _shown(value: Any) -> str:

@@ -59,9 +59,9 @@ def added(state: list[Resource], project: str, ask: Ask | None = None) -> Iterat
     ask = ask or _session()
     for kind, (member, api, method, path, key) in _POLICIES.items():
         for resource in of(state, kind):
-            known = {_binding(one) for one in of(state, member) if _is_on(one, str(resource.values.get(key)))}
+            ours = {_binding(one) for one in of(state, member) if _is_on(one, str(resource.values.get(key)))}
             policy = ask(api, method, path.format(resource.values.get(key), project=project), {})
-            for role, who, condition in sorted({*_bindings(policy)} - known):
+            for role, who, condition in sorted({*_bindings(policy)} - ours):
                 if not who.startswith(_CONVENIENCE):
                     yield Addition(resource.name, _told(role, who, condition))
     yield from _on_project(state, project, ask)
@@ -72,22 +72,22 @@ def _on_project(state: list[Resource], project: str, ask: Ask) -> Iterator[Addit
     """Roles on the project of the stack's own accounts; those of others are not the stack's."""
     accounts = {f"serviceAccount:{each.values.get('email')}": each.name
                 for each in of(state, "gcp:serviceaccount/account:Account")}  # fmt: skip
-    known = {_binding(each) for each in of(state, "gcp:projects/iAMMember:IAMMember")}
+    ours = {_binding(each) for each in of(state, "gcp:projects/iAMMember:IAMMember")}
     policy = ask("cloudresourcemanager", "POST", f"v1/projects/{project}:getIamPolicy", {}) if accounts else None
-    for role, who, condition in sorted({*_bindings(policy)} - known):
+    for role, who, condition in sorted({*_bindings(policy)} - ours):
         if who in accounts:
             yield Addition(accounts[who], _told(role, who, condition, " on the project"))
 
 
 def _ways_in(state: list[Resource], project: str, ask: Ask) -> Iterator[Addition]:
-    known = {each.values.get("name") for each in of(state, "gcp:compute/firewall:Firewall")}
+    rules = {each.values.get("name") for each in of(state, "gcp:compute/firewall:Firewall")}
     for network in of(state, "gcp:compute/network:Network"):
         link = str(network.values.get("selfLink"))
         query = {"filter": f'network eq ".*/networks/{link.rpartition("/")[2]}"'}
         answer = ask("compute", "GET", f"compute/v1/projects/{project}/global/firewalls", query) or {}
         for rule in answer.get("items", ()):
             own = str(rule.get("network", "")).rpartition("/")[2] == link.rpartition("/")[2]
-            if own and rule["name"] not in known:
+            if own and rule["name"] not in rules:
                 yield Addition(network.name, f"the firewall rule {rule['name']}")
 
 
@@ -97,8 +97,8 @@ def _bindings(policy: dict[str, Any] | None) -> Iterator[tuple[str, str, str]]:
         yield from ((binding["role"], member, expression) for member in binding.get("members", ()))
 
 
-def _binding(known: Resource) -> tuple[str, str, str]:
-    values = known.values
+def _binding(resource: Resource) -> tuple[str, str, str]:
+    values = resource.values
     return (
         str(values.get("role")),
         str(values.get("member")),

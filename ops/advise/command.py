@@ -29,13 +29,13 @@ def advise(stack: str, name: str, *, live: bool, as_json: bool) -> None:
     Exits 2 if an argument or the file is wrong.
     """
     about = subject(stack, name)
-    known = _known(about, live)
-    seen = standing(about, known)
+    book = _known(about, live)
+    seen = standing(about, book)
     advice = by_rules(seen)
     if as_json:
-        click.echo(json.dumps(text.document(about, seen, advice, known), indent=1))
+        click.echo(json.dumps(text.document(about, seen, advice, book), indent=1))
         return
-    click.echo("\n".join(text.lines(about, seen, advice, known)))
+    click.echo("\n".join(text.lines(about, seen, advice, book)))
 
 
 def _known(about: Subject, live: bool) -> Book:

@@ -149,10 +149,10 @@ class Book:
     def _spot(self, machine: MachineType) -> SpotRange | None:
         named = type_name(machine)
         now = [each for each in self.wide.prices if each.type == named and each.region == self.region]
-        known = [each.value for each in now if each.value is not None]
-        if known:
+        values = [each.value for each in now if each.value is not None]
+        if values:
             oldest = min(now, key=lambda each: each.at)
-            return self._use(SpotRange(min(known), max(known), oldest.as_of, oldest.source))
+            return self._use(SpotRange(min(values), max(values), oldest.as_of, oldest.source))
         price = prices.machine(self.cloud, self.region, machine.type, gpus=machine.gpus)
         return self._use(price.spot) if price and price.spot else None
 
@@ -164,10 +164,10 @@ class Book:
         """On AWS machines of a month, by the published bucket; on GCP machines that stopped, by the last days' mean."""
         types = list(types)
         interruptions = [prices.interruption(self.cloud, self.region, each.type) for each in types]
-        known = [self._use(each) for each in interruptions if each]
+        published = [self._use(each) for each in interruptions if each]
         names = {type_name(each) for each in types}
         rates = [each for each in self.wide.reclaims if each.type in names and each.region == self.region]
-        spans = [(float(each.low), float(each.high)) for each in known]
+        spans = [(float(each.low), float(each.high)) for each in published]
         spans += [(100 * value, 100 * value) for each in rates if (value := self._use(each).value) is not None]
         return Span(min(low for low, _ in spans), max(high for _, high in spans)) if spans else None
 

@@ -133,10 +133,10 @@ def _startable(family: Family) -> bool:
 def _added(good: Sequence[Family], seen: Standing) -> tuple[list[Family], list[str]]:
     """The cheapest candidates until there are enough types."""
     wanted, count = _wanted(seen), sum(len(family.types) for family in good)
-    known = [family.spot.low for family in (*seen.families, *seen.candidates) if family.spot and family.types]
-    if count >= wanted or not known:
+    prices = [family.spot.low for family in (*seen.families, *seen.candidates) if family.spot and family.types]
+    if count >= wanted or not prices:
         return [], []
-    limit = max(DEAR * min(known), *(family.spot.low for family in good if family.spot), 0.0)
+    limit = max(DEAR * min(prices), *(family.spot.low for family in good if family.spot), 0.0)
     able = [
         (family.spot.low, family.name, family)
         for family in seen.candidates
@@ -165,19 +165,19 @@ def _ordered(names: list[str], seen: Standing) -> tuple[list[str], list[str]]:
     """GCP starts machines of the first families first: the order by price, where the first costs clearly more."""
     prices = {each.name: each.spot.low for each in (*seen.families, *seen.candidates) if each.spot}
     first = names[0]
-    known = [name for name in names if name in prices]
-    best = min(known, key=lambda name: prices[name], default=first)
+    priced = [name for name in names if name in prices]
+    best = min(priced, key=lambda name: prices[name], default=first)
     if first not in prices or prices[first] <= PRICIER * prices[best]:
         return names, []
-    order = sorted(known, key=lambda name: prices[name]) + [name for name in names if name not in prices]
+    order = sorted(priced, key=lambda name: prices[name]) + [name for name in names if name not in prices]
     return order, [f"{best} first: {_usd(prices[best])} per item-hour, {first} costs {_usd(prices[first])}"]
 
 
 def _exclude(seen: Standing, dropped: set[str]) -> Iterator[KeyChange]:
     """`machines.exclude` may name only types that the queue would start."""
     before = seen.queue.machines.exclude
-    known = machines.families(seen.cloud)
-    kept = {each.type for name in seen.queue.machines.families if name not in dropped for each in known[name]}
+    types = machines.families(seen.cloud)
+    kept = {each.type for name in seen.queue.machines.families if name not in dropped for each in types[name]}
     after = [each for each in before if each in kept]
     if after != before:
         yield KeyChange("machines.exclude", before, after or None, ("It names types of families that go",))
@@ -237,10 +237,10 @@ def _uncapped(rung: Rung, families: Sequence[Family]) -> tuple[Rung, str]:
 
 
 def _cost(cpus: int, families: Sequence[Family]) -> str:
-    known = [each.cpu_on_demand for each in families if each.cpu_on_demand]
-    if not known:
+    spans = [each.cpu_on_demand for each in families if each.cpu_on_demand]
+    if not spans:
         return "What it costs is unknown"
-    low, high = cpus * min(each.low for each in known), cpus * max(each.high for each in known)
+    low, high = cpus * min(each.low for each in spans), cpus * max(each.high for each in spans)
     return f"Its {cpus} vCPUs cost {low:.2f} to {high:.2f} USD per hour while they run, without disks"
 
 
@@ -315,8 +315,8 @@ def scarcity(book: Book, families: Sequence[Family]) -> str | None:
         return f"Spot in {book.region} now: {chance}{more}" if chance.low else None
     if not facts(book.cloud).RECLAIMS_COUNT:
         return None
-    known = [each.reclaimed for each in families if each.types]
-    if known and all(each and each.low >= OFTEN_RECLAIMED for each in known):
+    shares = [each.reclaimed for each in families if each.types]
+    if shares and all(each and each.low >= OFTEN_RECLAIMED for each in shares):
         return f"More than {OFTEN_RECLAIMED} % of the machines of each family were reclaimed in a month"
     return None
 

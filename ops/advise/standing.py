@@ -57,10 +57,10 @@ def subject(stack: str, name: str) -> Subject:
     path = stack_file(stack).resolve()
     config = read_config(stack)
     if name not in config.queues:
-        known = ", ".join(config.queues)
+        queues = ", ".join(config.queues)
         guess = nearest(name, config.queues)
         meant = f" Did you mean {guess}?" if guess else ""
-        raise click.UsageError(f"{name}: the stack {stack} has no such queue.{meant} Queues: {known}.")
+        raise click.UsageError(f"{name}: the stack {stack} has no such queue.{meant} Queues: {queues}.")
     raw = read_file(path)["config"]
     return Subject(stack, name, path, raw, config, _region(path, config.cloud, raw))
 
@@ -110,10 +110,10 @@ def _network_zones(config: StackConfig) -> int | None:
 def _candidates(about: Subject) -> Iterator[str]:
     """Families with which the file would still be valid, and on which a program that runs today would run too."""
     queue, cloud = about.queue, about.config.cloud
-    known = machines.families(cloud)
-    present = [each for name in queue.machines.families for each in known[name]]
+    every = machines.families(cloud)
+    present = [each for name in queue.machines.families for each in every[name]]
     needed = min((each.gpu_memory_mib for each in present if each.gpu_memory_mib), default=0)
-    for name, types in known.items():
+    for name, types in every.items():
         if name in queue.machines.families or not {each.architecture for each in types} & {*queue.architectures(cloud)}:
             continue
         # A model that fits one GPU of the queue's may not fit a smaller one.

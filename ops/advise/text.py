@@ -20,13 +20,13 @@ _HEADS = ("", "family", "types", "Spot USD", "On-Demand USD", "reclaimed", "not 
 _MOST_CANDIDATES = 12
 
 
-def lines(about: Subject, seen: Standing, advice: QueueAdvice, known: Book) -> Iterator[str]:
+def lines(about: Subject, seen: Standing, advice: QueueAdvice, book: Book) -> Iterator[str]:
     """The queue as it is, what should change, and where the figures are from."""
     yield f"{about.stack}, queue {about.name}: {seen.cloud} {about.region}"
     yield ""
     yield from _table(seen, advice)
     yield "USD per hour and item, on full machines. * is named now, + is added, - goes; the others could be named."
-    yield from _now(known)
+    yield from _now(book)
     yield ""
     for change in advice.changes:
         yield f"{change.key}: {_shown(change.after)}"
@@ -38,7 +38,7 @@ def lines(about: Subject, seen: Standing, advice: QueueAdvice, known: Book) -> I
         yield f"Change it: {shlex.join(command(about, advice))}"
     else:
         yield "Nothing that is known says that the queue should change."
-    yield from _sources(known)
+    yield from _sources(book)
 
 
 def command(about: Subject, advice: QueueAdvice) -> list[str]:
@@ -54,31 +54,31 @@ def _setting(about: Subject, change: KeyChange) -> tuple[str, Any]:
     return outer if alone else change.key, change.after
 
 
-def _now(known: Book) -> Iterator[str]:
+def _now(book: Book) -> Iterator[str]:
     """The cloud's answers, and the gaps."""
-    chance, wide = known.chances(), known.chances(wide=True)
+    chance, wide = book.chances(), book.chances(wide=True)
     if chance:
-        yield f"Spot in {known.region} now: {chance}."
+        yield f"Spot in {book.region} now: {chance}."
     if wide and (not chance or wide.told != chance.told):
         yield f"With every family that could be named: {wide}."
-    zones = known.zones()
+    zones = book.zones()
     if zones:
         told = ", ".join(f"{each.zone} {each.value}" for each in zones)
         yield f"All in one zone: {told}, of 10 ({zones[0].at:%Y-%m-%d %H:%M} UTC, {zones[0].source})."
-    yield from (f"Not known: {gap}" for gap in _gaps(known))
-    if chance is None and not known.wide.prices:
+    yield from (f"Not known: {gap}" for gap in _gaps(book))
+    if chance is None and not book.wide.prices:
         yield "All figures are those of the tables."
 
 
-def _gaps(known: Book) -> list[str]:
+def _gaps(book: Book) -> list[str]:
     """Calls that failed, a line for each reason: without a login every call has the same one."""
     reasons: dict[tuple[str, str], dict[str, str]] = {}
-    for gap in (*known.live.gaps, *known.wide.gaps, *known.zoned.gaps):
+    for gap in (*book.live.gaps, *book.wide.gaps, *book.zoned.gaps):
         bare = gap.error.problem.removeprefix(f"{gap.source}: ")
         reasons.setdefault((bare, gap.error.fix), {}).setdefault(gap.source, str(gap))
     return [
-        next(iter(found.values())) if len(found) == 1 else f"{', '.join(found)}: {problem} {fix}".rstrip()
-        for (problem, fix), found in reasons.items()
+        next(iter(by_source.values())) if len(by_source) == 1 else f"{', '.join(by_source)}: {problem} {fix}".rstrip()
+        for (problem, fix), by_source in reasons.items()
     ]
 
 
@@ -140,31 +140,31 @@ def _percent(span: Span | None) -> str:
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def _sources(known: Book) -> Iterator[str]:
+def _sources(book: Book) -> Iterator[str]:
     yield ""
-    used = origin(known.used)
+    used = origin(book.used)
     if used is None:
-        yield f"No figure of {known.region} is known."
+        yield f"No figure of {book.region} is known."
         return
     yield f"The oldest figure is of {used.as_of}. Capacity changes within minutes: take it as a hint."
     yield from (f"Source: {source}" for source in used.sources)
 
 
-def document(about: Subject, seen: Standing, advice: QueueAdvice, known: Book) -> dict[str, Any]:
+def document(about: Subject, seen: Standing, advice: QueueAdvice, book: Book) -> dict[str, Any]:
     """QueueAdvice as plain data with stable keys; null is unknown."""
-    used = origin(known.used)
+    used = origin(book.used)
     return {
         "stack": about.stack,
         "queue": about.name,
         "cloud": seen.cloud,
         "region": about.region,
-        "spot_now": _chance(known.chances()),
-        "spot_now_with_every_family": _chance(known.chances(wide=True)),
+        "spot_now": _chance(book.chances()),
+        "spot_now_with_every_family": _chance(book.chances(wide=True)),
         "zones_now": [
             {"zone": each.zone, "score": each.value, "at": each.at.isoformat(), "source": each.source}
-            for each in known.zones()
+            for each in book.zones()
         ],
-        "not_known": _gaps(known),
+        "not_known": _gaps(book),
         "families": _families(seen.families),
         "candidates": _families(seen.candidates),
         "changes": [dataclasses.asdict(change) for change in advice.changes],

@@ -44,10 +44,10 @@ class Account:
     def __init__(self, stack: str, config: StackConfig, queue: str, seconds: float) -> None:
         self.stack, self.config, self.queue, self._seconds = stack, config, queue, seconds
         command = ["pulumi", "stack", "output", "pipeline_uri", "--stack", stack, "--non-interactive"]
-        code, said = output(command, cwd=ROOT, env=os.environ, timeout=_OUTPUT_SECONDS)
+        code, text = output(command, cwd=ROOT, env=os.environ, timeout=_OUTPUT_SECONDS)
         if code:
-            raise click.ClickException(f"{stack} is not up in this backend: {' '.join(said.split())}")
-        self.pipeline = Pipeline.load(said.strip())
+            raise click.ClickException(f"{stack} is not up in this backend: {' '.join(text.split())}")
+        self.pipeline = Pipeline.load(text.strip())
 
     def submit(self, name: str, command: Sequence[str]) -> Job:
         """A job of two chunks with an item each, which need not exist."""
@@ -107,15 +107,15 @@ def items_run(account: Account) -> str:
 
 def no_metadata(account: Account) -> str:
     """Check that instance metadata refuses items."""
-    said = []
+    answers = []
     for outcome in account.finished.results():
         if outcome.output is None:
             raise DiffersError(f"item {outcome.index} has no output: {outcome.error}")
         store, name = Stores(account.pipeline.store).locate(f"{outcome.output}status")
-        said.append(store.get(name).decode())
-    if "200" in said or "unknown" in said:
-        raise DiffersError(f"the items saw {', '.join(said)}.")
-    return f"the items saw {', '.join(said)}"
+        answers.append(store.get(name).decode())
+    if "200" in answers or "unknown" in answers:
+        raise DiffersError(f"the items saw {', '.join(answers)}.")
+    return f"the items saw {', '.join(answers)}"
 
 
 def not_lost(account: Account) -> str:

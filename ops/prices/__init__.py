@@ -69,11 +69,11 @@ def show(cloud: str, region: str | None) -> None:
         click.echo(text(read(cloud, region)), nl=False)
         return
     for name in table.covered(cloud):
-        found = read(cloud, name)
-        counts = {part: len(next(v for v in row.values() if isinstance(v, dict))) for part, row in found.parts.items()}
-        parts = [f"{count} {part} ({found.dated(part)})" for part, count in counts.items()]
-        dates = sorted({row["as_of"] for row in found.services.values()})
-        services = f"{len(found.services)} services ({dates[0]} to {dates[-1]})" if dates else "no services"
+        held = read(cloud, name)
+        counts = {part: len(next(v for v in row.values() if isinstance(v, dict))) for part, row in held.parts.items()}
+        parts = [f"{count} {part} ({held.dated(part)})" for part, count in counts.items()]
+        dates = sorted({row["as_of"] for row in held.services.values()})
+        services = f"{len(held.services)} services ({dates[0]} to {dates[-1]})" if dates else "no services"
         click.echo(f"{name}: {', '.join([*parts, services])}")
 
 
@@ -142,8 +142,8 @@ def _say(region: Region, answer: Answer, change: ChangeCount) -> None:
         click.echo(f"{region.name}: {answer.part} could not be read and stays unchanged: {answer.refused}", err=True)
         return
     changes = {"new": change.new, "changed": change.other, "gone": change.gone}
-    said = ", ".join(f"{count} {word}" for word, count in changes.items() if count) or "none changed"
-    click.echo(f"{region.name}: {len(answer.found)} {answer.part} of {answer.as_of} ({said})")
+    counts = ", ".join(f"{count} {word}" for word, count in changes.items() if count) or "none changed"
+    click.echo(f"{region.name}: {len(answer.found)} {answer.part} of {answer.as_of} ({counts})")
     if missing := [name for name in answer.missing if not region.lacks(name)]:
         names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if missing[5:] else "")
         click.echo(f"{region.name}: {answer.part}: unknown for {names}", err=True)

@@ -84,14 +84,14 @@ class Aws:
     def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
         """Ask AWS for some parts of a region. A refused part says why and does not affect the others."""
         seen = f"EC2 DescribeSpotPriceHistory, {SPOT_DAYS} days, all zones"
-        known: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
+        calls: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
             OFFERINGS: ("EC2 DescribeInstanceTypeOfferings", self._offerings),
             ON_DEMAND: (_LISTED, self._on_demand),
             SPOT: (seen, self._spot),
             SERVICES: (_LISTED, self._services),
             INTERRUPTION: (self._feed.source, self._feed.percent),
         }
-        return [self._answer(part, region, *known[part]) for part in known if part in parts]
+        return [self._answer(part, region, *calls[part]) for part in calls if part in parts]
 
     def forget(self, region: str, part: str) -> None:
         """Delete what was kept for a resume: the part is in the table."""
@@ -99,14 +99,14 @@ class Aws:
 
     def _answer(self, part: str, region: str, source: str, asked: Callable[[str], dict[str, Any]]) -> Answer:
         try:
-            found = asked(region)
+            values = asked(region)
         except (ClientError, BotoCoreError, OSError, ValueError, KeyError, TypeError, ExpiredTokenError) as error:
             return Answer(part, source, refused=f"{type(error).__name__}: {error}")
         # The price list and the feed have all types; those that no queue may start yet are kept too.
-        known = _SERVICES if part == SERVICES else [machine.type for machine in machine_table("aws").types]
+        names = _SERVICES if part == SERVICES else [machine.type for machine in machine_table("aws").types]
         wanted = _SERVICES if part == SERVICES else _startable()
-        kept = {name: found[name] for name in known if name in found}
-        missing = [name for name in wanted if name not in found]
+        kept = {name: values[name] for name in names if name in values}
+        missing = [name for name in wanted if name not in values]
         return Answer(part, source, kept, missing, as_of=self._feed.as_of if part == INTERRUPTION else today())
 
     def _offerings(self, region: str) -> dict[str, list[str]]:
@@ -132,7 +132,7 @@ class Aws:
         for name, (code, usage, filters) in _SERVICES.items():
             listing = Pages(self._folder / region / SERVICES / name)
             rows = listing.rows(self._products(region, code, {**filters, "regionCode": region}, _usage))
-            prices = {usd for said, usd in rows if said == usage or said.endswith(f"-{usage}")}
+            prices = {usd for kind, usd in rows if kind == usage or kind.endswith(f"-{usage}")}
             if len(prices) == 1 and (price := prices.pop()) is not None:
                 usd_by_name[name] = price
         return usd_by_name

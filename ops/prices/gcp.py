@@ -83,10 +83,10 @@ class Gcp:
         wanted = [part for part in (ON_DEMAND, SPOT, SERVICES) if part in parts]
         here = [sku for sku in self._skus if {region, "global"} & set(sku["serviceRegions"])]
         rates = _rates(here)
-        found = {part: _services(here) if part == SERVICES else _machines(rates, part == SPOT) for part in wanted}
+        values = {part: _services(here) if part == SERVICES else _machines(rates, part == SPOT) for part in wanted}
         expected = {part: [*_SERVICES] if part == SERVICES else [_name(each) for each in _types()] for part in wanted}
         return [
-            Answer(part, SOURCE, found[part], [name for name in expected[part] if name not in found[part]])
+            Answer(part, SOURCE, values[part], [name for name in expected[part] if name not in values[part]])
             for part in wanted
         ]
 
@@ -162,14 +162,14 @@ def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
 
 
 def _services(skus: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    prices: dict[str, float] = {}
     for sku in skus:
         for name, described in _SERVICES.items():
             if described.fullmatch(sku["description"]) and sku["category"]["usageType"] == "OnDemand":
                 price = _usd(sku, _UNITS.get(name, "h"))
                 if price is not None:
-                    found[name] = price
-    return found
+                    prices[name] = price
+    return prices
 
 
 def _usd(sku: Mapping[str, Any], unit: str) -> float | None:

@@ -40,13 +40,13 @@ def build(
 
 def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackReview:
     steps = _of_clouds(preview.steps)
-    said = results.results(preview)
+    policies = results.results(preview)
     used = capacity.PriceRecorder(prices)
     fleets = capacity.fleets(steps, preview.cloud, preview.region, used)
     idle = capacity.idle(steps, preview.cloud, preview.region, used)
     listed = [
         *results.removed(preview),
-        *results.findings(preview, said, today),
+        *results.findings(preview, policies, today),
         *state.findings(steps),
         *compute.findings(steps),
         *access.findings(steps),
@@ -69,7 +69,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         findings=tuple(sorted((_clean(finding) for finding in listed), key=_place)),
         fleets=fleets,
         idle=idle,
-        policies=said,
+        policies=policies,
         waivers=results.waivers(preview, today),
         whole=preview.unchanged is None and preview.preview is not None,
         first=preview.first,

@@ -81,20 +81,20 @@ def fleets(steps: list[Step], cloud: str, region: str | None, prices: Prices) ->
         if step.type != ENVIRONMENT and step.type not in GROUPS:
             continue
         before, after = (side.fleet(step) for side in sides)
-        if known := after or before:
+        if present := after or before:
             usd = [_usd(each, cloud, region, prices) if each else None for each in (before, after)]
             cpus = [each.cpus if each else None for each in (before, after)]
-            rows.append(Fleet(step.name, known.market, cpus[0], cpus[1], usd[0], usd[1]))
+            rows.append(Fleet(step.name, present.market, cpus[0], cpus[1], usd[0], usd[1]))
     return tuple(sorted(rows, key=lambda fleet: fleet.name))
 
 
-def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
+def findings(rows: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
     """Findings of the kind `capacity`: fleets that may start more or less than before; none for a new stack."""
     if not any(step.before for step in steps):
         return
     urns = {step.name: step.urn for step in steps if step.type == ENVIRONMENT or step.type in GROUPS}
     first = {side: _first(steps, before=side) for side in (True, False)}
-    for fleet in found:
+    for fleet in rows:
         if fleet.market == "on_demand" and urns[fleet.name] in first[False] - first[True]:
             title = "jobs start on On-Demand machines first"
             yield Finding("high", "capacity", fleet.name, urns[fleet.name], title, _dollars(fleet))
@@ -128,8 +128,8 @@ def _dollars(fleet: Fleet) -> tuple[str, ...]:
         return ()
     if not usd.unknown:
         return (f"At most ${usd.high:,.2f} per hour with all its machines.",) if usd.high is not None else ()
-    known = () if usd.high is None else (f"${usd.high:,.2f} per hour with all its machines of a known price.",)
-    return (*known, f"No price is known here for {', '.join(usd.unknown)}.")
+    priced = () if usd.high is None else (f"${usd.high:,.2f} per hour with all its machines of a known price.",)
+    return (*priced, f"No price is known here for {', '.join(usd.unknown)}.")
 
 
 def _first(steps: list[Step], *, before: bool) -> set[str]:
@@ -146,8 +146,8 @@ def _first(steps: list[Step], *, before: bool) -> set[str]:
 
 def _first_of(queue: State, states: dict[str, State]) -> set[str]:
     """The first environment of a queue by its ARN; while that is unknown, all that it may be."""
-    found = objects(queue.inputs.get("computeEnvironmentOrders"))
-    orders = sorted(found, key=lambda each: number(each.get("order")) or 0)
+    entries = objects(queue.inputs.get("computeEnvironmentOrders"))
+    orders = sorted(entries, key=lambda each: number(each.get("order")) or 0)
     arns = [str(each.get("computeEnvironment")) for each in orders]
     urns = queue.property_dependencies.get("computeEnvironmentOrders") or []
     names = {urn: f"/{states[urn].inputs.get('name')}" for urn in urns if urn in states and _kind(urn) == ENVIRONMENT}
@@ -187,9 +187,9 @@ def _staying(steps: list[Step], cloud: str, region: str | None, prices: Prices) 
     sides = [Side(steps, before) for before in (True, False)]
     for step in sorted((step for step in steps if step.type in GROUPS), key=lambda step: step.name):
         before, after = (side.fleet(step) for side in sides)
-        if not (known := after or before) or not any(each and each.staying for each in (before, after)):
+        if not (present := after or before) or not any(each and each.staying for each in (before, after)):
             continue
-        cost = _usd(replace(known, machines=1), cloud, region, prices)
+        cost = _usd(replace(present, machines=1), cloud, region, prices)
         each = cost.high * HOURS_A_MONTH if cost and cost.high is not None and not cost.unknown else None
         old, new = (side.staying if side else 0 for side in (before, after))
         yield IdleCost(f"machine that stays in {step.name}", old, new, each)
@@ -243,5 +243,5 @@ class Side:
 def _usd(fleet: PlannedFleet, cloud: str, region: str | None, prices: Prices) -> Money | None:
     if fleet.cpus is None:
         return None
-    found = hourly(cloud, fleet, lambda kind: prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None)
-    return Money(found.low, found.high, found.unknown)
+    usd = hourly(cloud, fleet, lambda kind: prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None)
+    return Money(usd.low, usd.high, usd.unknown)

@@ -127,9 +127,9 @@ def _all_previewed(stacks: tuple[str, ...], where: str, base: Base | None) -> li
         return []
     from ops.preview import configs_of, document_of  # noqa: PLC0415
 
-    found = base if where == "localcloud" else None
+    compared = base if where == "localcloud" else None
     configs = configs_of(stacks, base)
-    return [parse(json.dumps(document_of(stack, config, where, found)), stack) for stack, config in configs.items()]
+    return [parse(json.dumps(document_of(stack, config, where, compared)), stack) for stack, config in configs.items()]
 
 
 def _write(path: Path, option: str, text: str) -> None:

@@ -42,8 +42,8 @@ def joined(path: tuple[Part, ...]) -> str:
 
 def at(value: Any, path: tuple[Part, ...]) -> Any:
     """The value at a path; None if there is none."""
-    found = _at(value, path)
-    return None if found is _MISSING else found
+    inner = _at(value, path)
+    return None if inner is _MISSING else inner
 
 
 def changed(step: Step) -> dict[tuple[Part, ...], str]:
@@ -77,8 +77,8 @@ def properties(step: Step) -> tuple[Property, ...]:
             if each not in rows or replaces:
                 hidden = hides(step.old, each) or hides(step.new, each)
                 rows[each] = _row(each, old, new, replaces, hidden)
-    found = [rows[path] for path in sorted(rows, key=lambda path: [str(part).rjust(6) for part in path])]
-    return tuple(found[:_MOST_ROWS])
+    listed = [rows[path] for path in sorted(rows, key=lambda path: [str(part).rjust(6) for part in path])]
+    return tuple(listed[:_MOST_ROWS])
 
 
 def _is_noise(step: Step, path: tuple[Part, ...], before: Any, after: Any) -> bool:
@@ -120,9 +120,9 @@ def _list_of_scalars(step: Step, path: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _before(step: Step, path: tuple[Part, ...]) -> Any:
-    found = _at(step.old, path)
+    given = _at(step.old, path)
     # A default that the cloud filled in is only in the outputs.
-    return _at(step.old_state.outputs, path) if found is _MISSING and step.old_state else found
+    return _at(step.old_state.outputs, path) if given is _MISSING and step.old_state else given
 
 
 def _inside(path: tuple[Part, ...], old: Any, new: Any) -> Iterator[tuple[tuple[Part, ...], Any, Any]]:

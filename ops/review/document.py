@@ -220,8 +220,8 @@ class Preview(BaseModel):
     @property
     def told(self) -> list[str]:
         """The engine's errors, without its closing lines."""
-        said = [d.message for d in self.preview.diagnostics if d.severity == "error"] if self.preview else []
-        lines = [message.removeprefix("error: ").strip() for message in [*self.errors, *said]]
+        diagnosed = [d.message for d in self.preview.diagnostics if d.severity == "error"] if self.preview else []
+        lines = [message.removeprefix("error: ").strip() for message in [*self.errors, *diagnosed]]
         lines = [line for line in lines if line and line != "preview failed"]
         # The engine adds it to what the program has said itself.
         return [line for line in lines if not line.startswith("an unhandled error occurred: ")] or lines
@@ -252,20 +252,20 @@ def parse(text: bytes | str, name: str) -> Preview:
     if not text.strip():
         raise DocumentError(f"{name}: the file is empty. {again}")
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         raise DocumentError(f"{name}: incomplete JSON ({error}). {again}") from None
-    if not isinstance(found, dict) or not ("version" in found or "steps" in found or "diagnostics" in found):
+    if not isinstance(content, dict) or not ("version" in content or "steps" in content or "diagnostics" in content):
         raise DocumentError(f"{name}: this is not a preview. {again}")
-    if "version" not in found:
-        found = _document(found, name)
-    if found["version"] != VERSION:
+    if "version" not in content:
+        content = _document(content, name)
+    if content["version"] != VERSION:
         raise DocumentError(
-            f"{name}: version is {found['version']!r}; this reads version {VERSION}. Review it with the release that "
+            f"{name}: version is {content['version']!r}; this reads version {VERSION}. Review it with the release that "
             "wrote it, or preview it again with this one."
         )
     try:
-        return Preview.model_validate(found)
+        return Preview.model_validate(content)
     except ValidationError as error:
         raise DocumentError(f"{name}: {_first(error)}") from None
 

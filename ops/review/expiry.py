@@ -54,9 +54,9 @@ def _expiries(kind: str, rules: list[dict[str, Any]]) -> dict[_Expiry, float]:
     expiries: dict[_Expiry, float] = {}
     for rule in rules:
         for entry, days in _s3(rule) if kind.startswith("aws:") else _gcs(rule):
-            known = number(days)
-            if known is not None:
-                expiries[entry] = min(known, expiries.get(entry, known))
+            age = number(days)
+            if age is not None:
+                expiries[entry] = min(age, expiries.get(entry, age))
     return expiries
 
 
@@ -95,5 +95,5 @@ def _gcs(rule: dict[str, Any]) -> Iterator[tuple[_Expiry, Any]]:
             which = f"overwritten {which}"
         scope = json.dumps([kind, others], sort_keys=True)
         # All conditions of a rule must hold.
-        known = [age for each in ages.values() if (age := number(each)) is not None]
-        yield _Expiry(which, scope), max(known) if known else None if ages else 0
+        numbers = [age for each in ages.values() if (age := number(each)) is not None]
+        yield _Expiry(which, scope), max(numbers) if numbers else None if ages else 0

@@ -106,8 +106,8 @@ def _not_covered(wanted: list[Grant], by: list[Grant]) -> list[Grant]:
         for grant in wanted
         if grant not in same
         and not any(
-            _matches(action, grant.action.lower()) and any(each.covers(grant) for each in found)
-            for action, found in patterns.items()
+            _matches(action, grant.action.lower()) and any(each.covers(grant) for each in alike)
+            for action, alike in patterns.items()
         )
     ]
 

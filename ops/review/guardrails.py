@@ -122,8 +122,8 @@ def _looser(key: str, old: Any, new: Any) -> bool:
     return not (new is True and old in (None, False))
 
 
-def _parts(said: Any) -> dict[str, Any]:
-    return said if isinstance(said, dict) else {"enforcementLevel": said}
+def _parts(setting: Any) -> dict[str, Any]:
+    return setting if isinstance(setting, dict) else {"enforcementLevel": setting}
 
 
 def _waivers(path: str, old: str | None, new: str | None) -> Iterator[Finding]:

@@ -88,8 +88,8 @@ def _text(review: Review, detail: Detail) -> str:
     lines += _compared(stacks)
     lines += _errors(stacks, detail)
     for title, severities in (("Dangerous", SEVERITIES[:2]), ("Worth a look", SEVERITIES[2:3])):
-        found = _findings(review, severities, detail)
-        lines += [f"### {title}", "", *found, ""] if found else []
+        rows = _findings(review, severities, detail)
+        lines += [f"### {title}", "", *rows, ""] if rows else []
     lines += _section("Capacity and money", list(money.tables(stacks, detail.fleets)))
     lines += _section("Changes", list(_counts(stacks)) if stacks else [])
     if len(review.stacks) > len(stacks):
@@ -167,8 +167,8 @@ def _findings(review: Review, severities: Iterable[Severity], detail: Detail) ->
     return [*_HEAD, *rows] if rows else []
 
 
-def _of_severity(severity: Severity, found: list[tuple[str, Finding]], detail: Detail) -> Iterator[str]:
-    grouped = _groups(found)
+def _of_severity(severity: Severity, rows: list[tuple[str, Finding]], detail: Detail) -> Iterator[str]:
+    grouped = _groups(rows)
     kept = grouped[: detail.most(severity)]
     for group in kept:
         yield _finding(severity, group, detail)
@@ -176,10 +176,10 @@ def _of_severity(severity: Severity, found: list[tuple[str, Finding]], detail: D
         yield f"| {severity} | | | and {len(grouped) - len(kept)} more |"
 
 
-def _groups(found: Iterable[tuple[str, Finding]]) -> list[list[tuple[str, Finding]]]:
+def _groups(findings: Iterable[tuple[str, Finding]]) -> list[list[tuple[str, Finding]]]:
     """Combine findings that say the same about several resources or stacks."""
     rows: dict[tuple[str, str], list[tuple[str, Finding]]] = {}
-    for stack, finding in found:
+    for stack, finding in findings:
         rows.setdefault((finding.kind, finding.title), []).append((stack, finding))
     return list(rows.values())
 
@@ -211,9 +211,9 @@ def _counts(stacks: Iterable[StackReview]) -> Iterator[str]:
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for stack in stacks:
         counted = defaultdict(int, stack.counts)
-        known = [counted.pop(op, 0) for op in ("create", "update", "replace", "delete")]
+        main = [counted.pop(op, 0) for op in ("create", "update", "replace", "delete")]
         same = sum(counted.pop(op, 0) for op in ("same", "read", "refresh"))
-        numbers = " | ".join(str(number) for number in (*known, sum(counted.values()), same))
+        numbers = " | ".join(str(number) for number in (*main, sum(counted.values()), same))
         yield f"| {code(stack.stack)} | {numbers} |"
 
 

@@ -47,12 +47,12 @@ def _totals(stack: StackReview) -> Iterator[str]:
 
 def total(parts: Iterable[Money | None]) -> Money | None:
     """The sum of known prices; None if there are none."""
-    found = [part for part in parts if part is not None]
-    if not found:
+    sums = [part for part in parts if part is not None]
+    if not sums:
         return None
-    known = [part for part in found if part.low is not None and part.high is not None]
-    low, high = (sum(getattr(part, side) for part in known) if known else None for side in ("low", "high"))
-    return Money(low, high, tuple(sorted({name for part in found for name in part.unknown})))
+    priced = [part for part in sums if part.low is not None and part.high is not None]
+    low, high = (sum(getattr(part, side) for part in priced) if priced else None for side in ("low", "high"))
+    return Money(low, high, tuple(sorted({name for part in sums for name in part.unknown})))
 
 
 def _sides(fleets: Iterable[Fleet], old: bool) -> list[Money | None]:
@@ -66,12 +66,12 @@ def _differs(fleet: Fleet) -> bool:
 def _standing(rows: Iterable[IdleCost], old: bool) -> str:
     counted = [(row.count_before if old else row.count_after, row.usd_month_each) for row in rows]
     counted = [(count, each) for count, each in counted if count]
-    known = [count * each for count, each in counted if each is not None]
+    priced = [count * each for count, each in counted if each is not None]
     if not counted:
         return "0"
-    if not known:
+    if not priced:
         return "unknown"
-    return _usd(sum(known)) + (" plus unknown prices" if len(known) < len(counted) else "")
+    return _usd(sum(priced)) + (" plus unknown prices" if len(priced) < len(counted) else "")
 
 
 def _part(row: IdleCost) -> str:

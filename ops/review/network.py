@@ -51,19 +51,19 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
 
 def egress(steps: list[Step], before: bool) -> set[str]:
     """How machines reach the internet, from the resources: `public`, `nat`, `endpoints`; empty without a network."""
-    found = set()
+    modes = set()
     used = _used(steps, before)
     for step in steps:
         state = step.before if before else step.after
         if not state or (step.type == _SUBNET and used and step.urn not in used):
             continue
         if step.type in ("aws:ec2/natGateway:NatGateway", "gcp:compute/routerNat:RouterNat"):
-            found.add("nat")
+            modes.add("nat")
         elif _has_addresses(step.type, state.inputs):
-            found.add("public")
+            modes.add("public")
         elif step.type == "aws:ec2/vpcEndpoint:VpcEndpoint" and state.inputs.get("vpcEndpointType") == "Interface":
-            found.add("endpoints")
-    return found
+            modes.add("endpoints")
+    return modes
 
 
 def _used(steps: list[Step], before: bool) -> set[str]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 from ops.review.document import Policy, Preview, Step
-from ops.review.models import SEVERITIES, Finding, PolicyResult, Severity, Waiver
+from ops.review.models import Finding, PolicyResult, Severity, Waiver
 from ops.review.values import clean
 from tidemill.figures import counted
 
@@ -25,13 +25,13 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
         # A preview on a base lifts protection to show the whole change.
         yield Finding("critical", "failed", "", "", "up would not run: it deletes what is protected", tuple(stopped))
     standing = {step.urn for step in preview.steps if _stands(step)}
-    for result, said in zip(policies, _sorted(preview), strict=True):
+    for result, message in zip(policies, _sorted(preview), strict=True):
         title, severity = f"{result.rule}, {result.level}", _severity(result)
-        if result.level not in _MANDATORY and said.urn in standing:
+        if result.level not in _MANDATORY and message.urn in standing:
             # The change is not the cause, and each review would say it again.
             title, severity = f"{title}, as before", "low"
         lines = tuple(result.message.splitlines())
-        yield Finding(severity, "policy", result.resource, said.urn or "", title, lines)
+        yield Finding(severity, "policy", result.resource, message.urn or "", title, lines)
     for waiver in waivers(preview, today):
         yield _waiver(waiver, today)
     changed = {step.name for step in preview.steps if step.op != "same"}
@@ -77,13 +77,13 @@ def results(preview: Preview) -> tuple[PolicyResult, ...]:
     """Policy pack messages, mandatory first."""
     return tuple(
         PolicyResult(
-            rule=said.rule,
-            level=said.level,
-            severity=said.severity,
-            resource=(said.urn or "").split("::", 3)[-1],
-            message=str(clean(said.message.strip())),
+            rule=policy.rule,
+            level=policy.level,
+            severity=policy.severity,
+            resource=(policy.urn or "").split("::", 3)[-1],
+            message=str(clean(policy.message.strip())),
         )
-        for said in _sorted(preview)
+        for policy in _sorted(preview)
     )
 
 
@@ -96,14 +96,11 @@ def waivers(preview: Preview, today: datetime.date) -> tuple[Waiver, ...]:
 
 
 def _sorted(preview: Preview) -> list[Policy]:
-    return sorted(
-        preview.policies, key=lambda said: (said.level not in _MANDATORY, said.rule, said.urn or "", said.message)
-    )
+    return sorted(preview.policies, key=lambda p: (p.level not in _MANDATORY, p.rule, p.urn or "", p.message))
 
 
 def _severity(result: PolicyResult) -> Severity:
     if result.level in _MANDATORY:
         return "critical" if result.severity == "critical" else "high"
-    known = {name: name for name in SEVERITIES}
     # An advisory message stops nothing: it is at most medium.
-    return "low" if known.get(result.severity or "") == "low" else "medium"
+    return "low" if result.severity == "low" else "medium"

@@ -55,7 +55,7 @@ def findings(
     Args:
         scores: What the cloud said of these fleets when they were previewed.
     """
-    said = {score.fleet: score for score in scores}
+    by_fleet = {score.fleet: score for score in scores}
     for step, types, _, zones, _ in fleets(steps):
         if len(types) == 1:
             title = f"Spot has no choice: one machine type ({types[0]})"
@@ -65,7 +65,7 @@ def findings(
             yield Finding("low", "spot", step.name, step.urn, title, (_ADVISE,))
         if region:
             yield from _reclaimed(step, types, cloud, region, prices)
-        if (score := said.get(step.name)) and score.low:
+        if (score := by_fleet.get(step.name)) and score.low:
             title = f"Spot machines were scarce at the preview: {score.told}"
             told = f"Of {score.at:%Y-%m-%d %H:%M} UTC, from {score.source}."
             yield Finding("medium", "spot", step.name, step.urn, title, (told, _ADVISE))
@@ -87,16 +87,16 @@ def _zones(state: State | None) -> int | None:
 
 
 def _reclaimed(step: Step, types: Sequence[str], cloud: str, region: str, prices: Prices) -> Iterator[Finding]:
-    known = {each: found for each in types if (found := prices.interruption(cloud, region, each))}
-    often = [each for each, found in known.items() if found.low >= OFTEN_PERCENT]
+    figures = {each: figure for each in types if (figure := prices.interruption(cloud, region, each))}
+    often = [each for each, figure in figures.items() if figure.low >= OFTEN_PERCENT]
     if 2 * len(often) <= len(types):
         return
     which = f"{len(often)} of " if len(often) < len(types) else ""
     which += f"its {counted(len(types), 'type')}"
-    oldest = min(found.as_of for found in known.values())
+    oldest = min(figure.as_of for figure in figures.values())
     told = (
         f"Types: {', '.join(often)}.",
-        f"Of {oldest}, from {brief(found.source for found in known.values())}.",
+        f"Of {oldest}, from {brief(figure.source for figure in figures.values())}.",
         _ADVISE,
     )
     title = f"Spot machines are often reclaimed: more than {OFTEN_PERCENT} % in a month for {which}"

@@ -65,8 +65,8 @@ def objects(value: Any) -> list[dict[str, Any]]:
 
 def texts(value: Any) -> list[str]:
     """A list as texts; a single value as a list of one, unknown values by that name, and no value as an empty list."""
-    found = value if isinstance(value, list) else [] if value in (None, "", {}) else [value]
-    return [UNKNOWN if is_unknown(each) else str(each) for each in found]
+    values = value if isinstance(value, list) else [] if value in (None, "", {}) else [value]
+    return [UNKNOWN if is_unknown(each) else str(each) for each in values]
 
 
 def number(value: Any) -> float | None:

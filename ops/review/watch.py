@@ -78,16 +78,16 @@ def _untagged(steps: list[Step]) -> Iterator[Finding]:
         if step.op in ("update", "replace") and step.new_state and not unknown:
             for tag in sorted(_tags(step.old) - _tags(step.new)):
                 lost.setdefault(tag, []).append(step)
-    for tag, found in sorted(lost.items()):
+    for tag, losers in sorted(lost.items()):
         severity: Severity = "high" if tag.startswith(_OURS) else "medium"
         why = (
             "CI's permissions, policies and commands find a stack's resources by it."
             if severity == "high"
             else "Bills and rules of your organization may read it."
         )
-        names = tuple(sorted(step.name for step in found))
-        word = "label" if found[0].type.startswith("gcp:") else "tag"
-        title = f"{counted(len(found), 'resource')} {'loses' if len(found) == 1 else 'lose'} the {word} {tag}"
+        names = tuple(sorted(step.name for step in losers))
+        word = "label" if losers[0].type.startswith("gcp:") else "tag"
+        title = f"{counted(len(losers), 'resource')} {'loses' if len(losers) == 1 else 'lose'} the {word} {tag}"
         yield Finding(severity, "tags", "", "", title, (why, *names))
 
 

@@ -19,9 +19,9 @@ def violations(args: Resource) -> Violations:
     if resources is None or configurations is UNKNOWN or look(resources, "type") in ("FARGATE", "FARGATE_SPOT"):
         return
     allowed = _EKS if look(args.props, "eksConfiguration") is not None else ALLOWED
-    for said in [look(one, "imageType") for one in items(configurations)] or [None]:
-        if said is not UNKNOWN and said not in allowed:
+    for image_type in [look(one, "imageType") for one in items(configurations)] or [None]:
+        if image_type is not UNKNOWN and image_type not in allowed:
             yield (
-                f"ec2Configurations.imageType is {said or 'not set'}, which is or may become Amazon Linux 2. "
+                f"ec2Configurations.imageType is {image_type or 'not set'}, which is or may become Amazon Linux 2. "
                 f"Set it to one of {', '.join(allowed)}."
             )

@@ -21,11 +21,11 @@ _SPOT = ("SPOT", "FARGATE_SPOT")
 def violations(args: Stack) -> StackViolations:
     for queue in (r for r in args.resources if r.resource_type == JOB_QUEUE):
         markets = [look(e.props, "computeResources", "type") for e in _first(args.resources, queue)]
-        known = [market for market in markets if isinstance(market, str)]
-        if known and len(known) == len(markets) and not any(market in _SPOT for market in known):
+        types = [market for market in markets if isinstance(market, str)]
+        if types and len(types) == len(markets) and not any(market in _SPOT for market in types):
             yield (
                 (
-                    f"its first compute environment is of type {known[0]}: jobs start on On-Demand machines. "
+                    f"its first compute environment is of type {types[0]}: jobs start on On-Demand machines. "
                     "Give an environment of type SPOT the lowest order."
                 ),
                 queue.urn,

@@ -40,8 +40,8 @@ def _opened(policy: Any) -> Iterator[str]:
         return
     if document is UNKNOWN:
         return
-    found = statements(document)
-    if not any(denies_plain(each, *CLIENT) for each in found):
+    listed = statements(document)
+    if not any(denies_plain(each, *CLIENT) for each in listed):
         yield 'clients may come without TLS. Deny "*" to everybody where aws:SecureTransport is "false".'
-    if any(map(admits_everybody, found)):
+    if any(map(admits_everybody, listed)):
         yield "its policy admits everybody. Name the role that mounts it."

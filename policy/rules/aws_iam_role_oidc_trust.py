@@ -42,9 +42,9 @@ def _of_issuer(issuer: str, statement: Any) -> Iterator[str]:
     if not any(_is_bound("", audience) for values in audiences for audience in values):
         yield f"the trust in {issuer} has no condition on {issuer}:aud. Demand the audience sts.amazonaws.com."
     # All conditions must hold, so one that binds is enough.
-    found = [[s for s in values if not _is_bound(issuer, s)] for values in _demanded(statement, f"{issuer}:sub")]
-    if all(found):
-        loose = [subject for values in found for subject in values]
+    unbound = [[s for s in values if not _is_bound(issuer, s)] for values in _demanded(statement, f"{issuer}:sub")]
+    if all(unbound):
+        loose = [subject for values in unbound for subject in values]
         yield (
             f"the trust in {issuer} admits {', '.join(loose) or 'every subject'}. Demand {issuer}:sub "
             "repo:<owner>/<repository>:environment:<environment>, without wildcards."
@@ -57,7 +57,7 @@ def _is_bound(issuer: str, subject: str) -> bool:
 
 def _demanded(statement: Any, key: str) -> list[list[str]]:
     """The values that each condition requires of a key of the token."""
-    found = [
+    demands = [
         values for operator, name, values in conditions(statement) if name == key.lower() and operator in _OPERATORS
     ]
-    return [[value for value in values if isinstance(value, str)] for values in found if values]
+    return [[value for value in values if isinstance(value, str)] for values in demands if values]

@@ -56,7 +56,7 @@ def _attached(resources: Sequence[PolicyResource], role: PolicyResource) -> Iter
     """Resources that attach managed policies to a role, each with its property that names them."""
     yield role, "managedPolicyArns"
     for kind, owner, key in ATTACHMENTS:
-        yield from ((found, key) for found in companions(resources, kind, owner, role, ("name", "id")))
+        yield from ((attachment, key) for attachment in companions(resources, kind, owner, role, ("name", "id")))
 
 
 def _managed(resources: Sequence[PolicyResource], holder: PolicyResource, key: str) -> Iterator[PolicyResource]:

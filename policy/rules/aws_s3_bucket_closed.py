@@ -48,7 +48,7 @@ def _public_access(resources: Sequence[PolicyResource], bucket: PolicyResource) 
 
 
 def _off(block: PolicyResource) -> list[str]:
-    return [f for f in FLAGS if (said := flag(look(block.props, f))) is not UNKNOWN and said is not True]
+    return [f for f in FLAGS if (on := flag(look(block.props, f))) is not UNKNOWN and on is not True]
 
 
 def _encryption(resources: Sequence[PolicyResource], bucket: PolicyResource) -> Iterator[str]:

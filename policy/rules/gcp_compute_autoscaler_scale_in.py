@@ -30,7 +30,7 @@ def _is_meant(name: str) -> bool:
     """True if the autoscaler belongs to such a queue of the stack; its name begins with the queue's."""
     queues = settings().data("tidemill:queues")
     prefix = f"{settings().text('tidemill:team')}-{settings().text('tidemill:environment')}"
-    said = queues.items() if isinstance(queues, Mapping) else ()
+    named = queues.items() if isinstance(queues, Mapping) else ()
     return any(
-        look(queue, "gcp", "scale_in") == "autoscaler" and name.startswith(f"{prefix}-{key}-") for key, queue in said
+        look(queue, "gcp", "scale_in") == "autoscaler" and name.startswith(f"{prefix}-{key}-") for key, queue in named
     )

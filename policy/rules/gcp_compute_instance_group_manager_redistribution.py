@@ -12,9 +12,9 @@ REGIONAL = GROUPS[0]
 
 @resource_rule("Instance groups do not redistribute machines.", HIGH, REGIONAL)
 def violations(args: Resource) -> Violations:
-    said = look(args.props, "updatePolicy", "instanceRedistributionType")
-    if said is not UNKNOWN and said != "NONE":
+    kind = look(args.props, "updatePolicy", "instanceRedistributionType")
+    if kind is not UNKNOWN and kind != "NONE":
         yield (
-            f"updatePolicy.instanceRedistributionType is {said or 'not set (PROACTIVE)'}: busy machines are deleted "
+            f"updatePolicy.instanceRedistributionType is {kind or 'not set (PROACTIVE)'}: busy machines are deleted "
             "to balance zones. Set it to NONE."
         )

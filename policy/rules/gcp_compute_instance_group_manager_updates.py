@@ -10,8 +10,8 @@ from .common.values import UNKNOWN, look
 
 @resource_rule("Instance groups do not update or heal busy machines.", HIGH, *GROUPS)
 def violations(args: Resource) -> Violations:
-    said = look(args.props, "updatePolicy", "type")
-    if said is not UNKNOWN and said not in (None, "OPPORTUNISTIC"):
-        yield f"updatePolicy.type is {said}: a new template ends busy machines. Set it to OPPORTUNISTIC."
+    kind = look(args.props, "updatePolicy", "type")
+    if kind is not UNKNOWN and kind not in (None, "OPPORTUNISTIC"):
+        yield f"updatePolicy.type is {kind}: a new template ends busy machines. Set it to OPPORTUNISTIC."
     if look(args.props, "autoHealingPolicies"):
         yield "autoHealingPolicies are set: a machine that is too busy to answer is deleted. Remove them."

@@ -22,8 +22,8 @@ def violations(args: Stack) -> StackViolations:
         email = look(template.props, "serviceAccount", "email")
         sources = template.property_dependencies.get("serviceAccount", [])
         # Unknown addresses are never equal: compare their sources instead.
-        known = isinstance(email, str)
-        owner = next((a for a in accounts if (known and look(a.props, "email") == email) or a in sources), None)
+        is_known = isinstance(email, str)
+        owner = next((a for a in accounts if (is_known and look(a.props, "email") == email) or a in sources), None)
         for grant in (g for g in grants(resources) if is_granted_to(g, owner, email)):
             urn = grant.resource.urn
             held = [p for p in permissions(resources, grant) if p.startswith("compute.")]

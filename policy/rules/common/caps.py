@@ -120,8 +120,8 @@ def _config() -> str:
 
 def _origin(cloud: str, region: str | None, fleets: Iterable[PlannedFleet]) -> prices.PriceOrigin | None:
     """When and from where the prices of the fleets' machines are."""
-    found = (prices.at_most(cloud, region, kind, gpus=fleet.gpus) for fleet in fleets for kind in fleet.types)
-    return prices.origin(found)
+    dated = (prices.at_most(cloud, region, kind, gpus=fleet.gpus) for fleet in fleets for kind in fleet.types)
+    return prices.origin(dated)
 
 
 def unpriced(cloud: str, region: str | None, fleets: Sequence[PlannedFleet]) -> Iterator[tuple[str, str]]:

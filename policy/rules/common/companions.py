@@ -34,7 +34,7 @@ def machines_without(
     Args:
         recipients: Paths in the properties of `kind`; one that holds something, known or not, tells people.
     """
-    found = [r.urn for r in resources if r.resource_type in machines]
+    urns = [r.urn for r in resources if r.resource_type in machines]
     told = [look(r.props, *path) for r in resources if r.resource_type == kind for path in recipients]
-    if found and not any(one or one is UNKNOWN for one in told):
-        yield min(found)
+    if urns and not any(one or one is UNKNOWN for one in told):
+        yield min(urns)

@@ -52,11 +52,11 @@ def statements(document: Any) -> list[Any]:
 
 def conditions(statement: Any) -> list[tuple[str, str, list[Any]]]:
     """List a statement's conditions: operator, key in lower case, because IAM ignores its case, and values."""
-    found = look(statement, "Condition")
+    tests = look(statement, "Condition")
     return [
-        (operator, key.lower(), items(look(found, operator, key)))
-        for operator in found or ()
-        for key in look(found, operator) or ()
+        (operator, key.lower(), items(look(tests, operator, key)))
+        for operator in tests or ()
+        for key in look(tests, operator) or ()
     ]
 
 

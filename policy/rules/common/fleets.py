@@ -55,14 +55,14 @@ def groups(resources: Sequence[PolicyResource]) -> list[PlannedFleet]:
 
 def environments(resources: Sequence[PolicyResource]) -> list[PlannedFleet]:
     """The compute environments of a stack that AWS Batch manages and whose size is known."""
-    found = []
+    fleets = []
     for resource in (r for r in resources if r.resource_type == COMPUTE_ENVIRONMENT):
         fleet = of_environment(resource.urn, plain(resource.props))
         if fleet.cpus is not None and fleet.market:
             # A machine of Fargate has no type, and so no price in the table.
             fargate = str(look(resource.props, "computeResources", "type")).startswith("FARGATE")
-            found.append(replace(fleet, types=("FARGATE",)) if fargate else fleet)
-    return found
+            fleets.append(replace(fleet, types=("FARGATE",)) if fargate else fleet)
+    return fleets
 
 
 def _fleet(

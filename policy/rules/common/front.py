@@ -19,12 +19,12 @@ from . import settings, waivers
 
 def install(policies: Sequence[Policy]) -> None:
     """Wrap every analyzer that is served from now on."""
-    known = {policy.name: [*policy.config_schema.properties] if policy.config_schema else [] for policy in policies}
+    names = {policy.name: [*policy.config_schema.properties] if policy.config_schema else [] for policy in policies}
     register = analyzer_pb2_grpc.add_AnalyzerServicer_to_server
 
     @wraps(register)
     def listening(servicer: Any, server: Any) -> None:
-        servicer.Configure = _checking(servicer.Configure, known)
+        servicer.Configure = _checking(servicer.Configure, names)
         servicer.ConfigureStack = _hearing(servicer.ConfigureStack)
         servicer.Analyze = _waiving(servicer.Analyze)
         servicer.AnalyzeStack = _waiving(servicer.AnalyzeStack)
@@ -33,23 +33,23 @@ def install(policies: Sequence[Policy]) -> None:
     analyzer_pb2_grpc.add_AnalyzerServicer_to_server = listening
 
 
-def _checking(configure: Callable[[Any, Any], Any], known: Mapping[str, Sequence[str]]) -> Callable[[Any, Any], Any]:
+def _checking(configure: Callable[[Any, Any], Any], names: Mapping[str, Sequence[str]]) -> Callable[[Any, Any], Any]:
     def check(request: Any, context: Any) -> Any:
-        for rule, said in request.policyConfig.items():
-            if rule not in known:
-                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"There is no rule {rule}.{_nearest(rule, known)}")
-            for name in said.properties:
-                if name not in known[rule]:
-                    allowed = ", ".join(known[rule]) or "none"
-                    message = f"{rule} has no parameter {name}. Allowed: {allowed}.{_nearest(name, known[rule])}"
+        for rule, given in request.policyConfig.items():
+            if rule not in names:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"There is no rule {rule}.{_nearest(rule, names)}")
+            for name in given.properties:
+                if name not in names[rule]:
+                    allowed = ", ".join(names[rule]) or "none"
+                    message = f"{rule} has no parameter {name}. Allowed: {allowed}.{_nearest(name, names[rule])}"
                     context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
         return configure(request, context)
 
     return check
 
 
-def _nearest(word: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    return "".join(f" Did you mean {found}?" for found in get_close_matches(word, known, n=1, cutoff=0.5))
+def _nearest(word: str, names: Mapping[str, Any] | Sequence[str]) -> str:
+    return "".join(f" Did you mean {match}?" for match in get_close_matches(word, names, n=1, cutoff=0.5))
 
 
 def _hearing(configure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -65,13 +65,13 @@ def _waiving(analyze: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def waive(request: Any, context: Any) -> Any:
         answer = analyze(request, context)
         given = waivers.read(settings.settings())[0] if answer.diagnostics else []
-        for found in answer.diagnostics if given else []:
+        for diagnostic in answer.diagnostics if given else []:
             # Findings about a single resource carry its URN.
-            urn = found.urn or getattr(request, "urn", "")
-            waiver = waivers.covering(given, found.policyName, urn, waivers.today())
+            urn = diagnostic.urn or getattr(request, "urn", "")
+            waiver = waivers.covering(given, diagnostic.policyName, urn, waivers.today())
             if waiver:
-                found.enforcementLevel = analyzer_pb2.ADVISORY
-                found.message = f"{found.message}\nWaived until {waiver.until}: {waiver.reason}"
+                diagnostic.enforcementLevel = analyzer_pb2.ADVISORY
+                diagnostic.message = f"{diagnostic.message}\nWaived until {waiver.until}: {waiver.reason}"
         return answer
 
     return waive

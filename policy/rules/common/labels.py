@@ -28,9 +28,9 @@ def missing(args: ResourceValidationArgs, *where: str, word: str) -> Iterator[st
         word: `tag` or `label`, for the message.
     """
     maps = [look(args.props, key) for key in where]
-    if any(found is UNKNOWN for found in maps):
+    if any(held is UNKNOWN for held in maps):
         return
-    carried = {key for found in maps if found for key in found}
+    carried = {key for held in maps if held for key in held}
     lacking = [key for key in parameter(args, "required") or [] if key not in carried]
     if lacking:
         yield f"it lacks the {word} {', '.join(lacking)}: its cost has no owner. Add them."

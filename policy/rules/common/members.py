@@ -22,8 +22,8 @@ class Grant(NamedTuple):
 def grants_of(resource: PolicyResource | ResourceValidationArgs) -> Iterator[Grant]:
     """The grants of a resource: one of a member or a binding, many of a whole policy."""
     policy = look(resource.props, "policyData")
-    found = items(look(_parsed(policy), "bindings")) if policy is not None else [resource.props]
-    for one in found:
+    bindings = items(look(_parsed(policy), "bindings")) if policy is not None else [resource.props]
+    for one in bindings:
         members = [*items(look(one, "member")), *items(look(one, "members"))]
         yield Grant(resource, look(one, "role"), [member for member in members if isinstance(member, str)])
 

@@ -118,6 +118,6 @@ def parameter(args: Resource | Stack, name: str) -> Any:
 
 
 def _note(rule: str, urn: str) -> None:
-    found = waivers.covering(waivers.read(settings())[0], rule, urn, waivers.today())
-    if found:
-        waivers.used.add(found)
+    waiver = waivers.covering(waivers.read(settings())[0], rule, urn, waivers.today())
+    if waiver:
+        waivers.used.add(waiver)

@@ -41,8 +41,8 @@ class Settings:
         network = self.data("tidemill:network") or {}
         if not isinstance(network, Mapping) or set(network) - {"create"}:
             return None
-        said = (network.get("create") or {}).get("egress")
-        return said or ("public" if "tidemill:team" in self._values else None)
+        mode = (network.get("create") or {}).get("egress")
+        return mode or ("public" if "tidemill:team" in self._values else None)
 
 
 _current = Settings()
