@@ -5,12 +5,12 @@ pulumi-policy runs stack rules in the pack's order, after all resources.
 """
 
 from .common import waivers
+from .common.companions import STACK, urn_of_stack
 from .common.rule import ADVISORY, KINDS, LOW, Stack, StackViolations, stack_rule
 from .common.settings import settings
-from .common.stack import urn_of_stack
 
 
-@stack_rule("Every waiver is needed.", LOW, "pulumi:pulumi:Stack", level=ADVISORY)
+@stack_rule("Every waiver is needed.", LOW, STACK, level=ADVISORY)
 def violations(args: Stack) -> StackViolations:
     for waiver in waivers.read(settings())[0]:
         if waiver.rule in KINDS and waiver.in_force(waivers.today()) and waiver not in waivers.used:

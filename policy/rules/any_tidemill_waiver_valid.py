@@ -4,12 +4,12 @@ An ended waiver waives nothing, and stays an error until it is removed or renewe
 """
 
 from .common import waivers
+from .common.companions import STACK, urn_of_stack
 from .common.rule import HIGH, KINDS, Stack, StackViolations, stack_rule
 from .common.settings import settings
-from .common.stack import urn_of_stack
 
 
-@stack_rule("Every waiver is in force and names an existing rule.", HIGH, "pulumi:pulumi:Stack")
+@stack_rule("Every waiver is in force and names an existing rule.", HIGH, STACK)
 def violations(args: Stack) -> StackViolations:
     urn = urn_of_stack(args.resources)
     given, wrong = waivers.read(settings())

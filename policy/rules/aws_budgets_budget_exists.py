@@ -12,11 +12,8 @@ BUDGET = "aws:budgets/budget:Budget"
 
 @stack_rule("A stack that can start machines has a budget.", MEDIUM, BUDGET)
 def violations(args: Stack) -> StackViolations:
-    for urn in machines_without(args.resources, (COMPUTE_ENVIRONMENT,), BUDGET, ("notifications",)):
-        yield (
-            (
-                "the stack can start machines and has no budget with notices: no one is told when they cost too "
-                "much. Set tidemill:budget {monthly_usd: ..., notify: [...]}, or add an aws.budgets.Budget."
-            ),
-            urn,
-        )
+    message = (
+        "the stack can start machines and has no budget with notices: no one is told when they cost too "
+        "much. Set tidemill:budget {monthly_usd: ..., notify: [...]}, or add an aws.budgets.Budget."
+    )
+    yield from machines_without(message, args.resources, (COMPUTE_ENVIRONMENT,), BUDGET, ("notifications",))

@@ -12,11 +12,8 @@ ALARM = "aws:cloudwatch/metricAlarm:MetricAlarm"
 
 @stack_rule("A stack that can start machines has an alarm.", LOW, ALARM, level=ADVISORY)
 def violations(args: Stack) -> StackViolations:
-    for urn in machines_without(args.resources, (COMPUTE_ENVIRONMENT,), ALARM, ("alarmActions",)):
-        yield (
-            (
-                "the stack can start machines and has no alarm with actions: no one is told when items fail or a "
-                "queue is blocked. Set tidemill:monitoring {notify: [...]} or {topic: ...}."
-            ),
-            urn,
-        )
+    message = (
+        "the stack can start machines and has no alarm with actions: no one is told when items fail or a "
+        "queue is blocked. Set tidemill:monitoring {notify: [...]} or {topic: ...}."
+    )
+    yield from machines_without(message, args.resources, (COMPUTE_ENVIRONMENT,), ALARM, ("alarmActions",))

@@ -12,11 +12,8 @@ ALERT = "gcp:monitoring/alertPolicy:AlertPolicy"
 
 @stack_rule("A stack that can start machines has an alert policy.", LOW, ALERT, level=ADVISORY)
 def violations(args: Stack) -> StackViolations:
-    for urn in machines_without(args.resources, GROUPS, ALERT, ("notificationChannels",)):
-        yield (
-            (
-                "the stack can start machines and has no alert policy with channels: no one is told when items fail "
-                "or no machine comes. Set tidemill:monitoring {notify: [...]} or {channels: [...]}."
-            ),
-            urn,
-        )
+    message = (
+        "the stack can start machines and has no alert policy with channels: no one is told when items fail "
+        "or no machine comes. Set tidemill:monitoring {notify: [...]} or {channels: [...]}."
+    )
+    yield from machines_without(message, args.resources, GROUPS, ALERT, ("notificationChannels",))

@@ -1,10 +1,17 @@
-"""Which resources of a stack belong to which other one."""
+"""Resources of a stack: the stack itself, and which of them belong to which other one."""
 
 from collections.abc import Iterator, Sequence
 
 from pulumi_policy import PolicyResource
 
 from .values import UNKNOWN, items, look
+
+STACK = "pulumi:pulumi:Stack"
+
+
+def urn_of_stack(resources: Sequence[PolicyResource]) -> str:
+    """The URN of a stack, for findings about no single resource; empty if the engine does not list it."""
+    return next((r.urn for r in resources if r.resource_type == STACK), "")
 
 
 def companions(
@@ -27,9 +34,9 @@ def companions(
 
 
 def machines_without(
-    resources: Sequence[PolicyResource], machines: Sequence[str], kind: str, *recipients: tuple[str, ...]
-) -> Iterator[str]:
-    """Yield the URN to name when a stack has resources of the types that start machines, and none of `kind` that tells.
+    message: str, resources: Sequence[PolicyResource], machines: Sequence[str], kind: str, *recipients: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    """Yield a message when a stack has resources of the types that start machines, and none of `kind` that tells.
 
     Args:
         recipients: Paths in the properties of `kind`; one that holds something, known or not, tells people.
@@ -37,4 +44,4 @@ def machines_without(
     urns = [r.urn for r in resources if r.resource_type in machines]
     told = [look(r.props, *path) for r in resources if r.resource_type == kind for path in recipients]
     if urns and not any(one or one is UNKNOWN for one in told):
-        yield min(urns)
+        yield message, min(urns)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -28,7 +28,7 @@ Stack = StackValidationArgs
 Violations = Iterator[str]
 StackViolations = Iterator[tuple[str, str]]
 _ResourceCheck = Callable[[Resource], Violations]
-_StackCheck = Callable[[Stack], StackViolations]
+_Check = TypeVar("_Check", bound=Callable[..., Iterator[Any]])
 MANDATORY, ADVISORY = EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY
 
 
@@ -44,71 +44,54 @@ POLICIES: dict[str, Policy] = {}
 """The rules by name."""
 
 
-def resource_rule(
-    description: str,
-    severity: Severity,
-    *kinds: str,
-    level: EnforcementLevel = MANDATORY,
-    parameters: Parameters | None = None,
-) -> Callable[[_ResourceCheck], _ResourceCheck]:
-    """Make a rule about single resources of a function that yields what is wrong with one, each with its fix.
+def _rule(
+    policy: Callable[..., Policy], judged: Callable[[Any, tuple[str, ...], Any], Iterator[tuple[str, str | None]]]
+):
+    """The decorator that makes rules of a class, by what it yields of a check, of the types it covers and of what the
+    engine passes."""
 
-    Args:
-        description: what holds, as a sentence.
-        severity: how bad a violation is.
-        kinds: type tokens of the resources that it covers; `*` and `[]` are wildcards.
-        level: enforcement level unless the pack's config says otherwise.
-        parameters: what the pack's config may set.
-    """
+    def decorator(
+        description: str,
+        severity: Severity,
+        *kinds: str,
+        level: EnforcementLevel = MANDATORY,
+        parameters: Parameters | None = None,
+    ) -> Callable[[_Check], _Check]:
+        def add(violations: _Check) -> _Check:
+            # Its file's name, with hyphens.
+            name = violations.__module__.rpartition(".")[2].replace("_", "-")
 
-    def add(violations: _ResourceCheck) -> _ResourceCheck:
-        name = _register(violations, kinds)
+            def validate(args: Any, report: ReportViolation) -> None:
+                for message, urn in judged(violations, kinds, args):
+                    _note(name, args.urn if urn is None else urn)
+                    report(message, urn)
 
-        def validate(args: Resource, report: ReportViolation) -> None:
-            if is_of(args.resource_type, kinds):
-                for message in violations(args):
-                    _note(name, args.urn)
-                    report(message, None)
+            KINDS[name] = kinds
+            schema = PolicyConfigSchema(dict(parameters)) if parameters else None
+            POLICIES[name] = policy(name, description, validate, level, schema, severity=severity)
+            return violations
 
-        schema = PolicyConfigSchema(dict(parameters)) if parameters else None
-        POLICIES[name] = ResourceValidationPolicy(name, description, validate, level, schema, severity=severity)
-        return violations
+        return add
 
-    return add
-
-
-def stack_rule(
-    description: str,
-    severity: Severity,
-    *kinds: str,
-    level: EnforcementLevel = MANDATORY,
-    parameters: Parameters | None = None,
-) -> Callable[[_StackCheck], _StackCheck]:
-    """Make a rule about how resources relate of a function that sees the whole stack.
-
-    The arguments are those of `resource_rule`; the function yields the URN of the resource with each violation.
-    """
-
-    def add(violations: _StackCheck) -> _StackCheck:
-        name = _register(violations, kinds)
-
-        def validate(args: Stack, report: ReportViolation) -> None:
-            for message, urn in violations(args):
-                _note(name, urn)
-                report(message, urn)
-
-        schema = PolicyConfigSchema(dict(parameters)) if parameters else None
-        POLICIES[name] = StackValidationPolicy(name, description, validate, level, schema, severity=severity)
-        return violations
-
-    return add
+    return decorator
 
 
-def _register(violations: Callable[..., object], kinds: tuple[str, ...]) -> str:
-    """The rule's name: its file's, with hyphens."""
-    name = violations.__module__.rpartition(".")[2].replace("_", "-")
-    KINDS[name] = kinds
-    return name
+def _of_resource(violations: _ResourceCheck, kinds: tuple[str, ...], args: Resource) -> Iterator[tuple[str, None]]:
+    return ((message, None) for message in (violations(args) if is_of(args.resource_type, kinds) else ()))
+
+
+resource_rule = _rule(ResourceValidationPolicy, _of_resource)
+"""Makes a rule about single resources of a function that yields what is wrong with one, each with its fix.
+
+Args:
+    description: what holds, as a sentence.
+    severity: how bad a violation is.
+    kinds: type tokens of the resources that it covers; `*` and `[]` are wildcards.
+    level: enforcement level unless the pack's config says otherwise.
+    parameters: what the pack's config may set.
+"""
+stack_rule = _rule(StackValidationPolicy, lambda violations, kinds, args: violations(args))
+"""The same of a function that sees the whole stack, and yields the URN of the resource with each violation."""
 
 
 def parameter(args: Resource | Stack, name: str) -> Any:
