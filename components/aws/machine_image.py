@@ -8,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.config import Queue
-from components.machine_image import unfit
+from components.config.checks.machines import unfit
 from components.machines import MachineType
 
 ROOT_DEVICE = "/dev/xvda"

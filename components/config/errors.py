@@ -45,6 +45,14 @@ class ConfigError(CallerError):
         super().__init__(f"{what}{problem}.", f"{fix}{end}", what=what, value=value, allowed=allowed)
 
 
+def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, hint: str) -> None:
+    """Refuse a key that only another cloud has, if it is set."""
+    if key in model.model_fields_set and getattr(model, key) is not None:
+        value = getattr(model, key)
+        plain = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
+        raise ConfigError(key_path([*path, key]), shown(plain), allowed, hint)
+
+
 def missing(key: str, fix: str) -> ConfigError:
     """The error of a required key that is missing."""
     return ConfigError(key, "nothing", "a value", fix, sentence=" is missing; it is required")

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.config import Queue
-from components.machine_image import unfit
+from components.config.checks.machines import unfit
 from components.machines import MachineType
 
 _OTHER = {"x86_64": "ARM64", "arm64": "X86_64"}

@@ -12,8 +12,7 @@ from components import machines
 from components.config.checks.file_systems import check_mounted
 from components.config.checks.hosts import check_host, check_nested
 from components.config.checks.images import check_worker
-from components.config.checks.other_cloud import refuse
-from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
+from components.config.errors import ConfigError, key_path, missing, nearest, refuse, shown, unknown
 from components.config.models import Data, StackConfig
 from components.config.mount_models import Mount
 from components.config.network_models import Network
@@ -205,6 +204,20 @@ def check_rungs(path: Path, queue: Queue, smallest: int, remedy: str) -> None:
                 "each market once, or with names that differ",
                 "Join the rungs of one market: raise the max_cpus of the first; name the one that replaces another",
             )
+
+
+def check_reservations(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: str) -> None:
+    """A reservation is for On-Demand, and of the stack's cloud."""
+    for index, rung in enumerate(queue.capacity):
+        here = key_path([*path, "capacity", index, "reservation"])
+        if rung.reservation is None:
+            continue
+        if rung.market == "spot":
+            raise ConfigError(
+                here, shown(rung.reservation), "nothing for Spot, which no reservation holds", "Set market: on_demand"
+            )
+        if not pattern.fullmatch(rung.reservation):
+            raise ConfigError(here, shown(rung.reservation), allowed, "Name a reservation of the stack's cloud")
 
 
 def check_secrets(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: str, hint: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from components.config.checks.other_cloud import refuse
-from components.config.errors import ConfigError, key_path, missing, nearest, shown
+from components.config.errors import ConfigError, key_path, missing, nearest, refuse, shown
 from components.config.file_system_models import FileSystem
 from components.config.models import StackConfig
+from components.config.queue_models import Queue
 
 _TIB = 1024
 _SMALL, _LARGE = range(_TIB, 10 * _TIB, 256), range(10 * _TIB, 100 * _TIB + 1, 2560)
@@ -119,3 +119,22 @@ def check_mounted(path: Sequence[str], name: str | None, config: StackConfig) ->
             f"file systems of this stack: {', '.join(names) or 'it makes none'}",
             f"Did you mean {guess!r}?" if guess else f"Add {name} to tidemill:file_systems, or remove the mount",
         )
+
+
+def check_file_systems(queue: str, settings: Queue, given: Collection[str]) -> None:
+    """Refuse a queue that mounts a file system which its program does not pass.
+
+    Args:
+        given: Names of the file systems that the queue is given.
+
+    Raises:
+        ConfigError: one is missing.
+    """
+    for mount, chosen in settings.mounts.items():
+        if chosen.file_system and chosen.file_system not in given:
+            raise ConfigError(
+                key_path(["queues", queue, "mounts", mount, "file_system"]),
+                shown(chosen.file_system),
+                f"the argument file_systems: {', '.join(given) or 'it is empty'}",
+                "Pass the `source` of an AwsFileSystem or a GcpFileSystem under this name",
+            )

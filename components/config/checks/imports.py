@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from components.config.checks.common import check_all_set, refuse
+from components.config.checks.common import check_all_set
 from components.config.checks.images import repository_of
-from components.config.errors import ConfigError, key_path, nearest, shown
+from components.config.errors import ConfigError, key_path, nearest, refuse, shown
 from components.config.models import StackConfig
 
 _HERE = ("imports",)

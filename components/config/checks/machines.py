@@ -1,10 +1,11 @@
-"""Rules of the keys that narrow a queue's machines: the types that it leaves out, their image."""
+"""Rules of the keys that narrow a queue's machines: the types that it leaves out, their image, their disks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from components import machines
 from components.config.checks.common import Path
 from components.config.errors import ConfigError, key_path, nearest, shown
 from components.config.queue_models import Queue
@@ -18,6 +19,11 @@ def check_image(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: str
         raise ConfigError(
             key_path([*path, "machines", "image"]), shown(image), allowed, "Name a machine image of the stack's cloud"
         )
+
+
+def unfit(queue: str, settings: Queue, allowed: str, fix: str) -> ConfigError:
+    """The error of a queue whose machines cannot start from its `machines.image`."""
+    return ConfigError(key_path(["queues", queue, "machines", "image"]), shown(settings.machines.image), allowed, fix)
 
 
 def left_in(path: Path, queue: Queue, selected: Sequence[MachineType]) -> list[MachineType]:
@@ -50,3 +56,34 @@ def left_in(path: Path, queue: Queue, selected: Sequence[MachineType]) -> list[M
             "Leave one of them in, add a family, or widen machines.cpus",
         )
     return kept
+
+
+def check_scratch(path: Path, queue: Queue, cloud: str, selected: Sequence[MachineType]) -> None:
+    """With `scratch: local`, every type must have local disks, and enough of them.
+
+    Args:
+        selected: The types that the queue may start.
+    """
+    if queue.scratch != "local":
+        return
+    without = sorted({machine.family for machine in selected if not machine.local_gib})
+    if without or not selected:
+        families = machines.families(cloud)
+        having = [family for family in families if any(machine.local_gib for machine in families[family])]
+        where = f"; {', '.join(without)} have none" if without else " in this size"
+        raise ConfigError(
+            key_path([*path, "scratch"]),
+            shown("local"),
+            f"only for machines with disks of their own, of {', '.join(having)}{where}",
+            "Take other families, or leave scratch out",
+        )
+    small = [machine for machine in selected if machine.local_gib < queue.scratch_gib]
+    if small:
+        sizes = ", ".join(f"{machine.type} {machine.local_gib}" for machine in small[:4])
+        raise ConfigError(
+            key_path([*path, "scratch_gib"]),
+            str(queue.scratch_gib),
+            f"{min(machine.local_gib for machine in small)} or less: the local disks of every machine have to hold it "
+            f"({sizes} GiB)",
+            "Lower scratch_gib, take larger machines, or leave these types out with machines.exclude",
+        )

@@ -8,9 +8,7 @@ from components import machines
 from components.config.checks import common
 from components.config.checks.common import Path
 from components.config.checks.images import check_images
-from components.config.checks.machines import check_image, left_in
-from components.config.checks.purchase import check_bought_on_aws
-from components.config.checks.scratch import check_scratch
+from components.config.checks.machines import check_image, check_scratch, left_in
 from components.config.errors import ConfigError, key_path
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
@@ -31,7 +29,8 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     check_images(config, path, queue)
     smallest = min(machine.cpus for machine in _machines(path, queue) if slots(batch.SERVICE, machine, queue.item))
     common.check_rungs(path, queue, smallest, "lower machines.cpus.min")
-    check_bought_on_aws(path, queue, AWS_RESERVATION)
+    _prices(path, queue)
+    common.check_reservations(path, queue, AWS_RESERVATION, "cr-0123456789abcdef0 or the ARN of a resource group")
     common.check_secrets(
         path,
         queue,
@@ -41,6 +40,17 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     )
     common.check_mounts(path, queue, config, _MOUNTS)
     common.check_limits(path, queue)
+
+
+def _prices(path: Path, queue: Queue) -> None:
+    for index, rung in enumerate(queue.capacity):
+        if rung.max_price_percent is not None and rung.market != "spot":
+            raise ConfigError(
+                key_path([*path, "capacity", index, "max_price_percent"]),
+                str(rung.max_price_percent),
+                "nothing for On-Demand, whose price is fixed",
+                "Leave it out",
+            )
 
 
 def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from components.config import ConfigError, Queue
+from components.config.checks.file_systems import check_file_systems
 from components.config.errors import key_path, shown
-from components.config.mount_arguments import check_file_systems
 
 
 def check_mounts(queue: str, settings: Queue, file_systems: Collection[str], *, reads_buckets: bool) -> None:

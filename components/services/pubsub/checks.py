@@ -8,10 +8,7 @@ from components import machines
 from components.config.checks import common
 from components.config.checks.common import Path
 from components.config.checks.images import check_images
-from components.config.checks.machines import check_image, left_in
-from components.config.checks.processors import check_both
-from components.config.checks.purchase import check_bought_on_gcp
-from components.config.checks.scratch import check_scratch
+from components.config.checks.machines import check_image, check_scratch, left_in
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
@@ -30,6 +27,7 @@ _MOUNTS = ("file_system", "host", "gcs", "filestore")
 _SECRET = re.compile(r"projects/[a-z0-9.:-]+/secrets/[\w-]{1,255}(/versions/(latest|[1-9]\d*))?")
 _TAKEN_VARIABLES = ("GOOGLE_", "GCE_", "CLOUDSDK_", "PUBSUB_")
 _ON_AWS = "only on AWS"
+_NO_CAP = "nothing on GCP, where every type has one Spot price and a machine cannot name the most that it may cost"
 
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
@@ -39,13 +37,13 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     common.refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")
     _images(config, path, queue)
     _machines(path, queue)
-    check_both(config, path, queue)
+    _processors(config, path, queue)
     for index, rung in enumerate(queue.capacity):
         for key in ("name", "drain"):
             hint = "Leave it out; a group takes changes for the machines that it makes later, and none is ended"
             common.refuse([*path, "capacity", index], rung, key, _ON_AWS, hint)
     _ladder(path, queue)
-    check_bought_on_gcp(path, queue, GCP_RESERVATION)
+    _bought(path, queue)
     common.check_rungs(path, queue, queue.machines.size, "lower machines.cpus")
     _counts(path, queue)
     _secrets(path, queue)
@@ -97,6 +95,28 @@ def _machines(path: Path, queue: Queue) -> None:
     common.check_fit(path, queue, "gcp", left_in(path, queue, selected), "raise machines.cpus")
 
 
+def _processors(config: StackConfig, path: Path, queue: Queue) -> None:
+    """Of both processors, machines need an image each, and either all bring the worker or none does."""
+    if len(queue.architectures(config.cloud)) < 2:
+        return
+    here = [*path, "machines"]
+    if queue.machines.image:
+        raise ConfigError(
+            key_path([*here, "image"]),
+            shown(queue.machines.image),
+            f"nothing for families of both processors ({', '.join(queue.machines.families)}): an image is for one",
+            "Make a queue for each processor",
+        )
+    if len(config.worker_images) == 1:
+        raise ConfigError(
+            key_path([*here, "families"]),
+            shown(queue.machines.families),
+            "families of one processor, or worker_image and worker_image_arm64 together; only "
+            f"{next(iter(config.worker_images))} is set",
+            "`make worker` makes the one for x86_64, `make worker ARCH=arm64` that for arm64",
+        )
+
+
 def _accelerators(path: Path, queue: Queue) -> None:
     """A template attaches the same accelerator to every machine."""
     types = machines.families("gcp")
@@ -118,6 +138,23 @@ def _ladder(path: Path, queue: Queue) -> None:
             shown(markets),
             "spot, on_demand, or spot and then on_demand: the second opens when Spot has run dry",
             "Put spot first",
+        )
+
+
+def _bought(path: Path, queue: Queue) -> None:
+    """There is no cap. A reservation holds machines of one type, so the queue has one family."""
+    for index, rung in enumerate(queue.capacity):
+        here = [*path, "capacity", index]
+        common.refuse(
+            here, rung, "max_price_percent", _NO_CAP, "Leave it out; `tidemill submit --max-usd` limits a job"
+        )
+    common.check_reservations(path, queue, GCP_RESERVATION, "a name, or projects/<project>/reservations/<name>")
+    if any(rung.reservation for rung in queue.capacity) and len(queue.machines.families) > 1:
+        raise ConfigError(
+            key_path([*path, "machines", "families"]),
+            shown(queue.machines.families),
+            "one family where a rung has a reservation, which holds machines of one type",
+            "Name the reservation's family, or make a queue for the reservation",
         )
 
 

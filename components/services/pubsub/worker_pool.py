@@ -9,8 +9,8 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.config import ConfigError, Queue
+from components.config.checks.file_systems import check_file_systems
 from components.config.errors import key_path
-from components.config.mount_arguments import check_file_systems
 from components.gcp.machine_image import check_image
 from components.gcp.member import Member
 from components.gcp.project import Project
