@@ -24,8 +24,6 @@ class Protection(pulumi.ComponentResource):
     unprotected half of a stack before it reached the first bucket. Make it depend on everything: then it comes first,
     its protection stops the destroy, and the engine's message shows its name.
 
-    Type token: ``tidemill:index:Protection``.
-
     Makes: nothing.
 
     Costs while idle: nothing.

@@ -28,8 +28,6 @@ class AwsBootstrapArgs:
 class AwsBootstrap(pulumi.ComponentResource):
     """The service-linked roles for Batch and Spot, and a bucket and key for the state of the teams' stacks.
 
-    Type token: ``tidemill:index:AwsBootstrap``.
-
     Makes: a service-linked role per service, and an `AwsStore` with a KMS key and versioning for the state.
 
     Costs while idle: the KMS key, about $1 per month, and the state's storage.

@@ -44,8 +44,6 @@ class AwsBudget(pulumi.ComponentResource):
     Sources: https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-best-practices.html,
     https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
 
-    Type token: ``tidemill:index:AwsBudget``.
-
     Makes: a budget with notices at 50, 80 and 100 % spent and at 100 % forecast.
 
     Costs while idle: nothing.

@@ -51,8 +51,6 @@ class AwsCiArgs:
 class AwsCi(pulumi.ComponentResource):
     """Roles that workflows of one GitHub repository assume with GitHub's own tokens, without stored keys.
 
-    Type token: ``tidemill:index:AwsCi``.
-
     Makes: an identity provider unless there is one; a read-only role for previews of pull requests and the branch; per
     environment a role for deploys, for jobs that GitHub lets into that environment; their policies; and per environment
     a permission boundary, which every role that its deploys create must have. `components/aws/ci_policies.py` has their

@@ -45,8 +45,6 @@ class AwsFileSystemArgs:
 class AwsFileSystem(pulumi.ComponentResource):
     """An encrypted, protected EFS file system that only the machines reach and only the jobs' role may mount.
 
-    Type token: ``tidemill:index:AwsFileSystem``.
-
     Makes: file system (protected), its policy, an access point, a security group that admits NFS from the machines, a
     mount target per zone; with `backup` its backup policy.
 

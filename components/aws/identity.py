@@ -29,8 +29,6 @@ class AwsIdentityArgs:
 class AwsIdentity(pulumi.ComponentResource):
     """The instance, execution and job roles of a pipeline, and its submitter policy.
 
-    Type token: ``tidemill:index:AwsIdentity``.
-
     Makes: instance role with the ECS agent's permissions and its instance profile, execution role, job role; the latter
     two have no permissions until another component grants some. `grant_submitters` adds the submitter policy and, if it
     has principals, the submitter role; with a boundary the role alone. The component's name without `-identity` is the

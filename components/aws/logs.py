@@ -51,8 +51,6 @@ class AwsLogsArgs:
 class AwsLogs(pulumi.ComponentResource):
     """A log group with retention, and metrics of what the workers do.
 
-    Type token: ``tidemill:index:AwsLogs``.
-
     Makes: log group, field index, four metric filters (items, failed items, reclaims and errors of workers, by queue);
     with `kms_key` of `create` a KMS key and an alias; with an archive a Firehose delivery stream and a subscription
     filter, each with a role.

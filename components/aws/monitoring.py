@@ -55,8 +55,6 @@ class AwsMonitoringArgs:
 class AwsMonitoring(pulumi.ComponentResource):
     """A dashboard, saved queries, and alarms by e-mail or to a topic.
 
-    Type token: ``tidemill:index:AwsMonitoring``.
-
     Makes: with `dashboard` a dashboard. With `queries` three queries of Logs Insights. With `notify` an SNS topic, its
     policy and a subscription per address, which AWS asks to confirm; with `notify` or `topic`, per queue, alarms of
     failed items and of workers' errors, and rules for all queues that tell what Batch says of a blocked queue and of an

@@ -42,8 +42,6 @@ class AwsNetworkArgs:
 class AwsNetwork(pulumi.ComponentResource):
     """Subnets and a security group with no way in, in a new VPC or an existing one.
 
-    Type token: ``tidemill:index:AwsNetwork``.
-
     Makes: a security group and its egress rule. For a new VPC also: VPC, a subnet per zone, route table and its
     associations, S3 gateway endpoint; `public`: internet gateway and route; `nat`: also a NAT gateway with its address
     in its own public subnet (one for all zones: machines of other zones pay for traffic between zones, S3 traffic

@@ -15,7 +15,6 @@ from components.config import Registry, StackConfig, part
 from components.images import named_images
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
-_PUSH = ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"]
 _ECR = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.(?P<suffix>amazonaws\.com(\.cn)?)/(?P<name>[^@:]+)"
 )
@@ -43,8 +42,6 @@ class AwsRegistryArgs:
 
 class AwsRegistry(pulumi.ComponentResource):
     """ECR repositories with scanning, immutable tags and a lifecycle; protected.
-
-    Type token: ``tidemill:index:AwsRegistry``.
 
     Makes: per name an ECR repository ``<namespace>/<name>`` and its lifecycle policy.
 
@@ -106,22 +103,15 @@ class AwsRegistry(pulumi.ComponentResource):
 
     def grant_pull(self, role: aws.iam.Role) -> None:
         """Let a role pull every image of the registry."""
-        self._grant("pull", role, _PULL)
+        # The token is not tied to a repository: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security-iam-awsmanpol.html
+        statements = [allow(["ecr:GetAuthorizationToken"], ["*"])]
+        if self._named:
+            statements.append(allow(_PULL, self._named))
+        grant(self, "pull", role, statements)
 
     def look_statements(self, *, processors: bool = False) -> list[Statement]:
         """A submitter's permissions to check, before a submit, that an image exists, and for which processors."""
         return look_statements(self._named, processors=processors)
-
-    def grant_push(self, role: aws.iam.Role) -> None:
-        """Let a role push to and pull from every repository of the registry."""
-        self._grant("push", role, _PULL + _PUSH)
-
-    def _grant(self, what: str, role: aws.iam.Role, actions: list[str]) -> None:
-        # The token is not tied to a repository: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security-iam-awsmanpol.html
-        statements = [allow(["ecr:GetAuthorizationToken"], ["*"])]
-        if self._named:
-            statements.append(allow(actions, self._named))
-        grant(self, what, role, statements)
 
 
 def look_statements(repositories: Sequence[pulumi.Input[str]], *, processors: bool = False) -> list[Statement]:

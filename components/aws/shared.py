@@ -53,8 +53,6 @@ class AwsSharedArgs:
 class AwsShared(pulumi.ComponentResource):
     """A network and a registry that the stacks of an account's teams use instead of making their own.
 
-    Type token: ``tidemill:index:AwsShared``.
-
     Makes: an `AwsNetwork` without public addresses and an `AwsRegistry`. Each team's stack adds its own security group
     to the network, and lets its own execution role pull the repositories that its images name.
 

@@ -39,8 +39,6 @@ class AwsStoreArgs:
 class AwsStore(pulumi.ComponentResource):
     """A closed, encrypted, protected bucket that holds jobs, results and the descriptor.
 
-    Type token: ``tidemill:index:AwsStore``.
-
     Makes: bucket, its public access block, ownership controls, encryption, TLS-only policy and lifecycle rules;
     with `versioning` its versioning, with `kms_key` of `create` a KMS key and an alias; `publish` adds the object
     ``pipeline.json``.
@@ -204,16 +202,6 @@ class AwsStore(pulumi.ComponentResource):
     def grant_machines(self, role: aws.iam.Role) -> None:
         """Let a role read the name of the worker that machines fetch, and nothing else; no job may write it."""
         grant(self, "machines", role, [allow(["s3:GetObject"], [self._below(layout.MACHINES)])])
-
-    def grant_read(self, role: aws.iam.Role) -> None:
-        """Let a role read and list everything in the store."""
-        statements = [allow(["s3:GetObject"], [self.objects("*")]), self._list()]
-        grant(self, "read", role, [*statements, *key.use_key(self.key_arn)])
-
-    def grant_write(self, role: aws.iam.Role) -> None:
-        """Let a role write new objects anywhere in the store but the descriptor's account."""
-        prefixes = [self._below(prefix) for prefix in (layout.JOBS, layout.OUT, layout.FLEET, layout.LOGS)]
-        grant(self, "write", role, [allow(_PUT, prefixes), *key.use_key(self.key_arn)])
 
 
 def _rule(rule: str, **settings: object) -> aws.s3.BucketLifecycleConfigurationRuleArgs:

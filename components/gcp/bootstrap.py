@@ -53,8 +53,6 @@ class GcpBootstrap(pulumi.ComponentResource):
 
     `python -m ops quotas --stack STACK` compares the project's quotas with the needs of a stack's queues.
 
-    Type token: ``tidemill:index:GcpBootstrap``.
-
     Makes: an enabled API for each service, the service agents of Pub/Sub, Cloud Functions and Cloud Scheduler, and a
     `GcpStore` with a key and versioning for the state.
 

@@ -45,8 +45,6 @@ class GcpBudget(pulumi.ComponentResource):
 
     Source: https://cloud.google.com/billing/docs/how-to/budgets
 
-    Type token: ``tidemill:index:GcpBudget``.
-
     Makes: a notification channel per address, and a budget with notices at 50, 80 and 100 % spent and at 100 %
         forecast.
 

@@ -38,8 +38,6 @@ class GcpCiArgs:
 class GcpCi(pulumi.ComponentResource):
     """Service accounts that workflows of one GitHub repository use with GitHub's own tokens, without stored keys.
 
-    Type token: ``tidemill:index:GcpCi``.
-
     Makes: a workload identity pool with GitHub as its provider, for one repository; a read-only service account for
     previews of pull requests and the branch; per environment an account for deploys, for jobs that GitHub lets into
     that environment; custom roles with their permissions (`components/gcp/ci_permissions.py`), and their bindings on

@@ -39,8 +39,6 @@ class GcpFileSystemArgs:
 class GcpFileSystem(pulumi.ComponentResource):
     """A protected Filestore instance that only the machines' subnetwork may mount.
 
-    Type token: ``tidemill:index:GcpFileSystem``.
-
     Makes: a Filestore instance with one share (protected, with deletion protection), in an address range of its own
     that Filestore picks in the network.
 

@@ -44,8 +44,6 @@ class GcpIdentity(pulumi.ComponentResource):
     It has no keys, no primitive roles and no Compute Engine permissions, and is not the default account: a machine
     leaves by powering itself off. Other components grant the account's other permissions.
 
-    Type token: ``tidemill:index:GcpIdentity``.
-
     Makes: a service account with the role to write log lines; if there are submitters, a custom role to read the
     project's metrics, use its quota and, if they may, ask for advice, bound to each of them. Grants of data, secrets
     and other registries add a binding each.

@@ -43,8 +43,6 @@ class GcpLogsArgs:
 class GcpLogs(pulumi.ComponentResource):
     """A log bucket with retention for the workers' lines, and metrics of what the workers do.
 
-    Type token: ``tidemill:index:GcpLogs``.
-
     Makes: log bucket (protected), a sink of this stack's log into it, an exclusion that keeps the same lines out of the
     project's ``_Default`` bucket, five log-based metrics (items that failed so far; by queue, items and failed items of
     complete chunks, reclaims and errors of workers); with `kms_key` of `create` a key ring, a key and the grant on it;

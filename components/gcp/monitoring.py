@@ -63,8 +63,6 @@ class GcpMonitoringArgs:
 class GcpMonitoring(pulumi.ComponentResource):
     """A dashboard, saved queries, and alarms by e-mail or to notification channels.
 
-    Type token: ``tidemill:index:GcpMonitoring``.
-
     Makes: with `dashboard` a dashboard. With `queries` three queries that everyone in the project sees. With `notify` a
     notification channel per address; with `notify` or `channels` three alert policies of one condition each: the
     reconciler says that a queue is in trouble, the reconciler has been silent for 15 minutes, too many items fail; and

@@ -31,8 +31,6 @@ class GcpNetworkArgs:
 class GcpNetwork(pulumi.ComponentResource):
     """A subnetwork without ingress, in a new network or an existing one (or a shared VPC).
 
-    Type token: ``tidemill:index:GcpNetwork``.
-
     Makes: for a new network: VPC network in custom mode, regional subnetwork (protected) with Private Google Access, a
     firewall rule that denies everything in; `nat` also a Cloud Router and Cloud NAT. For an existing network nothing:
     its firewall, its Private Google Access and its way out are its owner's.

@@ -38,8 +38,6 @@ class GcpRegistry(pulumi.ComponentResource):
 
     Google scans images if the project has the Container Scanning API enabled.
 
-    Type token: ``tidemill:index:GcpRegistry``.
-
     Makes: a Docker repository with its cleanup policies.
 
     Costs while idle: the images' storage, $0.10 per GB and month beyond half a GB; nothing without images. Scanning is
@@ -92,15 +90,9 @@ class GcpRegistry(pulumi.ComponentResource):
 
     def grant_pull(self, member: Member) -> None:
         """Let a member pull, and see, every image of the repository."""
-        self._grant("pull", member, "reader")
-
-    def grant_push(self, member: Member) -> None:
-        """Let a member push to and pull from the repository."""
-        self._grant("push", member, "writer")
-
-    def _grant(self, what: str, member: Member, role: str) -> None:
         on = {"repository": self.repository, "location": self._location}
-        grant(self, gcp.artifactregistry.RepositoryIamMember, what, member, f"roles/artifactregistry.{role}", **on)
+        role = "roles/artifactregistry.reader"
+        grant(self, gcp.artifactregistry.RepositoryIamMember, "pull", member, role, **on)
 
 
 def _cleanup(keep: int, untagged_days: int) -> list[gcp.artifactregistry.RepositoryCleanupPolicyArgs]:

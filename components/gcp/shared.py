@@ -47,8 +47,6 @@ class GcpSharedArgs:
 class GcpShared(pulumi.ComponentResource):
     """A network and a registry that the stacks of several teams use instead of making their own.
 
-    Type token: ``tidemill:index:GcpShared``.
-
     Makes: a `GcpNetwork` without public addresses and a `GcpRegistry`. Each team's stack lets its own workers read that
     one repository. If a team has another project, this project must be the host of a shared VPC that lets the team's
     project use the subnetwork.

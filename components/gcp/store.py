@@ -51,8 +51,6 @@ class GcpStoreArgs:
 class GcpStore(pulumi.ComponentResource):
     """A closed, encrypted, protected bucket that holds jobs, results and the descriptor.
 
-    Type token: ``tidemill:index:GcpStore``.
-
     Makes: bucket with uniform access, enforced public access prevention, soft delete and lifecycle rules; with
     `kms_key` of `create` a key ring, a key and the storage service agent's grant on it; `publish` adds the object
     ``pipeline.json``; each grant is a conditional binding on prefixes of the bucket.
@@ -155,10 +153,6 @@ class GcpStore(pulumi.ComponentResource):
         self._grant("fleet", member, _WRITE, [_FLEET])
         self._grant("jobs", member, _READ, [_JOBS])
         self._grant("begin", member, _CREATE, [_JOBS])
-
-    def grant_read(self, member: Member) -> None:
-        """Let a member read and list everything in the store."""
-        grant(self, gcp.storage.BucketIAMMember, "read", member, _READ, bucket=self.bucket)
 
     def _list(self, member: Member) -> None:
         """Let a member list all objects: without that a missing object gives 403, not 404.

@@ -112,23 +112,6 @@ def test_a_job_reads_and_writes_jobs_and_results_and_deletes_nothing():
     ]
 
 
-def test_readers_and_writers():
-    def program() -> None:
-        role = aws.iam.Role("r", assume_role_policy="{}")
-        made = AwsStore("s", AwsStoreArgs())
-        made.grant_read(role)
-        made.grant_write(role)
-
-    recorder = run(program)
-    assert recorder.document_of("s-read-r") == [
-        {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": [f"{ARN}/*"]},
-        {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [ARN]},
-    ]
-    (write,) = recorder.document_of("s-write-r")
-    assert f"{ARN}/pipeline.json" not in write["Resource"]
-    assert write["Resource"] == [f"{ARN}/{prefix}/*" for prefix in ("jobs", "out", "fleet", "logs")]
-
-
 def test_a_mapping_is_as_good_as_the_dataclass():
     recorder = run(lambda: AwsStore("s", {"expire_jobs_after_days": 30}))  # type: ignore[arg-type]
     assert "s3.Bucket" in recorder.counts()

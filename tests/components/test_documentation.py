@@ -14,7 +14,7 @@ import pytest
 from pulumi.provider.experimental.analyzer import Analyzer
 
 import components
-from components.base import as_args, token
+from components.base import as_args
 from tests.components.recording import run
 
 
@@ -76,9 +76,8 @@ def test_the_components_are_these():
 
 
 @pytest.mark.parametrize("kind", COMPONENTS)
-def test_a_component_says_its_token_its_parts_its_idle_cost_and_an_example(kind: type):
+def test_a_component_says_its_parts_its_idle_cost_and_an_example(kind: type):
     text = inspect.getdoc(kind) or ""
-    assert f"Type token: ``{token(kind)}``." in text
     assert "Makes: " in text
     assert "Costs while idle: " in text
     assert "Example:" in text

@@ -178,14 +178,6 @@ def test_a_condition_holds_no_more_operators_than_iam_takes():
                 assert binding.inputs["condition"]["expression"].count("||") <= 12
 
 
-def test_everything_may_be_read_without_a_condition():
-    assert granted("grant_read").one("storage.BucketIAMMember").inputs == {
-        "bucket": BUCKET,
-        "member": SOMEBODY.principal,
-        "role": "roles/storage.objectViewer",
-    }
-
-
 @pytest.mark.parametrize(
     ("settings", "key"),
     [

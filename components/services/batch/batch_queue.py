@@ -79,8 +79,6 @@ class AwsBatchQueueArgs:
 class AwsBatchQueue(pulumi.ComponentResource):
     """A Batch job queue over a ladder of Spot and On-Demand capacity, with a job definition per image.
 
-    Type token: ``tidemill:index:AwsBatchQueue``.
-
     Makes: launch template, a compute environment per rung (protected), fair-share scheduling policy, job queue
     (protected), a job definition per image; on request a placement group; with a worker image the object
     ``machines/<queue>/worker`` in the store, which tells new machines its name.

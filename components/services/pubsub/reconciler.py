@@ -64,8 +64,6 @@ class GcpReconciler(pulumi.ComponentResource):
     stockout opens no rung, and a job that waits for another begins only when somebody watches it. `tidemill status` and
     `tidemill doctor` report that.
 
-    Type token: ``tidemill:index:GcpReconciler``.
-
     Makes: service accounts for the function, its build and its scheduler; a custom role with the function's permissions
     and its binding; the source as an object of the job store; the function (Cloud Functions, 2nd gen), which only the
     scheduler's account may call and only from inside the project, with a repository for its image; a scheduler job;

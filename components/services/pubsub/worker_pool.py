@@ -66,8 +66,6 @@ class GcpWorkerPoolArgs:
 class GcpWorkerPool(pulumi.ComponentResource):
     """A topic with its subscription, and groups of machines that grow with its backlog and shrink without loss.
 
-    Type token: ``tidemill:index:GcpWorkerPool``.
-
     Makes: topic, subscription, dead-letter topic and subscription (protected), the grants that Pub/Sub's service agent
     needs for dead letters; per rung an instance template, a regional instance group (protected), an autoscaler.
 
