@@ -1,7 +1,5 @@
 """Common to all components: type tokens, arguments, tags and labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 Source: https://docs.github.com/en/actions/reference/security/oidc
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

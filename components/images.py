@@ -1,7 +1,5 @@
 """Image references of a stack's config: their registries, and the references to pull."""
 
-from __future__ import annotations
-
 import pulumi
 
 from components.config import StackConfig, repository_of, shared_repository_of

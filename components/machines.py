@@ -1,7 +1,5 @@
 """Which machine types a queue may start, of those that the clouds have (`tidemill.machines`)."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json

@@ -5,8 +5,6 @@ the table lacks is unknown, never zero, and a total with an unknown line is a mi
 billed in addition.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

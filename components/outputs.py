@@ -1,7 +1,5 @@
 """Resolves outputs within plain data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

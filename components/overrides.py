@@ -1,7 +1,5 @@
 """`tidemill:overrides`: extra properties of a stack's resources, by their names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

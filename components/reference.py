@@ -1,7 +1,5 @@
 """The reference of a stack file's keys: ``python -m components.reference`` writes ``docs/stack-keys.md``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

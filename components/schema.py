@@ -1,7 +1,5 @@
 """The JSON schema of a stack file, for editors: ``python -m components.schema`` writes ``stacks/schema.json``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A resource's input properties as its SDK declares them, under the names that the engine and stack files use."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

@@ -1,7 +1,5 @@
 """Reads the platform team's shared stack from a team's stack: its output `shared`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Literal, TypeVar
 

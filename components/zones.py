@@ -1,7 +1,5 @@
 """The zones that a config names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

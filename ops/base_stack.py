@@ -1,7 +1,5 @@
 """The base of a change on localcloud: a commit's version of a stack, brought up, its protection recorded and lifted."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

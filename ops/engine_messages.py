@@ -1,7 +1,5 @@
 """The engine's messages for people: violated policies, and what to do about protected resources."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A cloud's scores of the Spot fleets that a preview changes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A stack config's models as types of the package's schema, so that other languages can complete and check them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 The SDK's own mapping drops unknown keys, and reads a value that is not an object as an empty one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The package's schema, from the components' own annotations and docstrings."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The provider that the engine starts: it returns the package's schema and constructs components for other programs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules of a stack on AWS."""
 
-from __future__ import annotations
-
 import re
 
 from components.config.checks import common

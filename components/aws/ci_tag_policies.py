@@ -1,7 +1,5 @@
 """CI's permissions for what only tags tell apart: the file systems and launch templates of an environment's stacks."""
 
-from __future__ import annotations
-
 from components.aws.ci_policies import TAG, Home
 from components.aws.policy import Statement, allow
 

@@ -1,7 +1,5 @@
 """Queries of the workers' lines that CloudWatch's console offers by name."""
 
-from __future__ import annotations
-
 QUERIES = {
     "failed items": 'fields @timestamp, queue, job, item, reason, error | filter event = "item" and status = "failed" '
     "| sort @timestamp desc | limit 1000",

@@ -5,8 +5,6 @@ region. Bare-metal types are left out: Batch starts them, but they take many min
 Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The error of a wrong stack config, and what pydantic finds as such an error."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

@@ -1,7 +1,5 @@
 """File systems that a stack makes, as plain data."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Existing resources that a stack imports."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

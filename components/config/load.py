@@ -1,7 +1,5 @@
 """Reads a stack's config from the running Pulumi program or a stack file."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

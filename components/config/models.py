@@ -4,8 +4,6 @@ The keys of a stack file are ``tidemill:<field of StackConfig>``. Rules that nee
 cloud has, are in ``checks/``.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Dashboards, alarms and their recipients as plain data."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Folders, file systems and buckets in a queue's containers."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The machines' network as plain data: a new one, an existing one, or a shared stack's."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

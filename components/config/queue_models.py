@@ -3,8 +3,6 @@
 Rules that need more than one key, or that only one cloud has, are in ``checks/``.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field

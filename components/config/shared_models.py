@@ -1,7 +1,5 @@
 """The config of the platform team's shared stack: the keys ``tidemill-shared:<field of SharedConfig>``."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """Types of single values in a stack's config: what a name, a key or a URI may look like."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any

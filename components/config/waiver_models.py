@@ -1,7 +1,5 @@
 """A waiver: a rule of the policy pack that a stack may violate, why, and until when."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from typing import Annotated, Any

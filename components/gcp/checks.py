@@ -1,7 +1,5 @@
 """Rules of a stack on GCP."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

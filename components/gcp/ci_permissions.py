@@ -3,8 +3,6 @@
 Source: https://cloud.google.com/iam/docs/permissions-reference
 """
 
-from __future__ import annotations
-
 _POLICY = "getIamPolicy"
 _READ = {
     "artifactregistry.repositories": f"get {_POLICY}",

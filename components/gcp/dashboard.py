@@ -3,8 +3,6 @@
 Source: https://cloud.google.com/monitoring/api/ref_v3/rest/v1/projects.dashboards
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Members of grants, and names that Compute Engine and IAM accept."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A stack's needs compared with a region's quotas."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ Sources: https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/ag
 https://cloud.google.com/compute/docs/gpus#t4-gpus
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping

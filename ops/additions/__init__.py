@@ -4,8 +4,6 @@ The engine compares the properties that a program sets. A policy on a role, a ru
 another hand made is a resource of its own, in no state. These are asked of the cloud and compared with the state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Policies on roles, rules of security groups and bucket policies that no state has, asked of AWS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Protocol
 

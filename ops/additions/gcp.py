@@ -1,7 +1,5 @@
 """Bindings on a stack's resources, roles of its accounts and firewall rules that no state has, asked of Google."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from typing import Any

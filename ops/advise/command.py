@@ -1,7 +1,5 @@
 """`python -m ops advise`: which families, zones and rungs a queue should have, and why."""
 
-from __future__ import annotations
-
 import json
 
 import click

@@ -4,8 +4,6 @@ Prices, reclaims and offerings come from the dated tables of the package, and wh
 its answer. A figure that neither has is None: it is unknown, and decides nothing.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Rules never narrow what a queue needs to run, never decide by a figure that is u
 queue that has been changed as they say, they say nothing more (ADR 75).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

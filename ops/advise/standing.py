@@ -1,7 +1,5 @@
 """A queue of a stack file as it is, and the families that it could name as well."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """QueueAdvice for people, and as plain data."""
 
-from __future__ import annotations
-
 import dataclasses
 import shlex
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`python -m ops prices`: show the price table, or refresh it from the clouds."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import sys

@@ -5,8 +5,6 @@ different is a refusal, and the table keeps what it has.
 Source: https://aws.amazon.com/ec2/spot/instance-advisor/
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

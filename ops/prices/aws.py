@@ -8,8 +8,6 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeO
 https://aws.amazon.com/ec2/spot/instance-advisor/
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

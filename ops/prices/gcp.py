@@ -5,8 +5,6 @@ Sources: https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/l
 https://cloud.google.com/compute/all-pricing
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property

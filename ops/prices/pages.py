@@ -1,7 +1,5 @@
 """The pages of a listing, kept until it is whole: a refresh that was interrupted continues where it was."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """A region's file of the price table: changed part by part, and written atomically."""
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import json

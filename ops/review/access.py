@@ -1,7 +1,5 @@
 """Who may do what: permissions that a change adds, on AWS from policy documents, on GCP from role bindings."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Builds a review from previews."""
 
-from __future__ import annotations
-
 import datetime
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Capacity and money: what fleets may start, its hourly cost, and what is billed while idle."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`python -m ops review`: summarizes previews in one comment."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

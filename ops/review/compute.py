@@ -1,7 +1,5 @@
 """Machines under running jobs: what replaces them, stops them or lets an autoscaler stop them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

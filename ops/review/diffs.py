@@ -1,7 +1,5 @@
 """The changed properties of a resource, old and new."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads previews: our preview document, or the engine's own `pulumi preview --json`."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from pathlib import Path

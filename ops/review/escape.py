@@ -6,8 +6,6 @@ All of it goes inside `<code>`, where GitHub makes no mentions and references
 become character references, which CommonMark reads as text (https://spec.commonmark.org/0.31.2/#entity-and-numeric-character-references).
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Rules that delete a bucket's objects by age: what goes sooner after a change, in words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 No preview shows such a change: it alters no resource, only what the next change may do unseen.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

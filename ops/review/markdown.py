@@ -4,8 +4,6 @@ What does not fit is dropped in steps, least important first: single properties,
 findings of low, medium and high severity. The comment says what was left out and where to find it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Keys are stable: a later version may add keys, and changes `version` if it renames or removes one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

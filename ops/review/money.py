@@ -1,7 +1,5 @@
 """Capacity and money for reviewers: before and after, with unknown prices marked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 

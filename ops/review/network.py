@@ -1,7 +1,5 @@
 """The network: ingress, public addresses, public buckets and egress."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The preview's outcome, policy messages, waivers and overrides."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The JSON Schema of `ops review --json`: `python -m ops.review.schema` writes docs/review.schema.json."""
 
-from __future__ import annotations
-
 import json
 
 from pydantic import TypeAdapter

@@ -1,7 +1,5 @@
 """How much choice Spot has: fleets with a single type or zone, and machines that are often reclaimed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """State: data that would be deleted, replaced, kept for a shorter time or left unprotected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

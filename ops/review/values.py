@@ -1,7 +1,5 @@
 """A stack's values for reviewers: short and without secrets."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

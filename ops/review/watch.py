@@ -1,7 +1,5 @@
 """Who is told, and who pays: alarms, budgets and dashboards that go, and tags that resources lose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules of a stack's config that need more than one key, or that only one cloud has. Each raises `ConfigError`."""
 
-from __future__ import annotations
-
 from components.config.checks.common import check_stack
 from components.config.checks.images import repository_of, shared_repository_of
 from components.config.checks.waivers import check_waivers

@@ -1,7 +1,5 @@
 """Rules for every cloud, and building blocks of the clouds' own rules."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence

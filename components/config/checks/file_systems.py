@@ -1,7 +1,5 @@
 """Rules of the file systems that a stack makes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from components.config.errors import ConfigError, key_path, missing, nearest, refuse, shown

@@ -1,7 +1,5 @@
 """Rules of mounts that are folders of the machine: none hands the machine itself to its jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from components.config.errors import ConfigError, key_path, shown

@@ -1,7 +1,5 @@
 """Image references: which are allowed, and which are in the stack's own registry or a shared one."""
 
-from __future__ import annotations
-
 import re
 
 from components.config.errors import ConfigError, key_path, shown

@@ -1,7 +1,5 @@
 """Checks of imports: right cloud, and part of the stack."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from components.config.checks.common import check_all_set

@@ -1,7 +1,5 @@
 """Rules of the keys that narrow a queue's machines: the types that it leaves out, their image, their disks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Checks that what a config names is where the stack is: nothing elsewhere is reached."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -4,8 +4,6 @@ They are counted with the longest region of the partition `aws` and with automat
 too small there; tests/components/test_policy_sizes.py compares it with the policies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from components.config.checks.images import repository_of, shared_repository_of

@@ -1,7 +1,5 @@
 """Checks of all keys of a stack file: names that nothing reads, and credentials."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from typing import Any

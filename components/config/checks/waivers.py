@@ -1,7 +1,5 @@
 """Rules of the waivers: not ended, limited in time, unique."""
 
-from __future__ import annotations
-
 import datetime
 
 from components.config.errors import ConfigError, key_path, shown

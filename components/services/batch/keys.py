@@ -1,7 +1,5 @@
 """The keys of a queue on AWS Batch: a range of sizes, of which Batch takes what is to be had."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from components.config.models import StackConfig

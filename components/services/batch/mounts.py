@@ -1,7 +1,5 @@
 """Checks that the program which makes a queue grants and passes what the queue's mounts need."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from components.config import ConfigError, Queue

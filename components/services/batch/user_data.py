@@ -3,8 +3,6 @@
 A release of Tidemill must not change this: each change is an infrastructure update of every compute environment.
 """
 
-from __future__ import annotations
-
 import ast
 import base64
 import re

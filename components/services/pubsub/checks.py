@@ -1,7 +1,5 @@
 """Rules of a queue on Pub/Sub."""
 
-from __future__ import annotations
-
 import re
 
 from components import machines

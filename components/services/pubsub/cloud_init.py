@@ -4,8 +4,6 @@ The script is the same for every queue (`host/run.sh`); only data differs. The w
 Tidemill release: running machines keep theirs, new ones start with the new one.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

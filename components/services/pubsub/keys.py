@@ -1,7 +1,5 @@
 """The keys of a queue on Pub/Sub: its defaults, its machines of one size, and notes on what does less than it says."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
