@@ -17,7 +17,6 @@ SYSTEM_GIB = 50
 
 @cache
 def families(cloud: str) -> dict[str, list[MachineType]]:
-    """Types of a cloud that a queue may start, by family."""
     types = every_family(cloud)
     return {family: list(types[family]) for family in cloud_room(cloud, "keys").FAMILIES if family in types}
 

@@ -85,7 +85,6 @@ class StackEstimate:
 
 
 def total(lines: Iterable[Line]) -> Total:
-    """The sum of some lines."""
     lines = list(lines)
     low = sum(line.usd_low or 0.0 for line in lines)
     high = sum(line.usd_high or 0.0 for line in lines)

@@ -25,7 +25,6 @@ Editors complete the keys from [stacks/schema.json](../stacks/schema.json); `pyt
 
 
 def text() -> str:
-    """The file's content."""
     parts = [_HEAD, *_document(StackConfig, PROJECT), *_document(SharedConfig, SHARED)]
     return "\n".join(parts)
 
@@ -132,7 +131,6 @@ def _anchor(name: str) -> str:
 
 
 def main() -> None:
-    """Write the file."""
     FILE.write_text(text(), encoding="utf-8")
 
 

@@ -67,12 +67,10 @@ def _complete(definitions: dict[str, Any]) -> None:
 
 
 def text() -> str:
-    """The file's content."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def main() -> None:
-    """Write the file."""
     FILE.write_text(text(), encoding="utf-8")
 
 

@@ -47,16 +47,13 @@ class Commands(click.Group):
             raise click.UsageError(text) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One of them; None when there is none of that name."""
         module, _ = COMMANDS.get(cmd_name, (None, None))
         return getattr(importlib.import_module(module), cmd_name.replace("-", "_")) if module else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a line for each of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in sorted(COMMANDS.items())])
 

@@ -66,7 +66,6 @@ def steps(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def violated(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Messages of mandatory policies."""
     return [message for message in document["policies"] if message["level"] == "mandatory"]
 
 

@@ -63,7 +63,6 @@ def document(stack: str, costs: StackEstimate) -> dict:
 
 
 def table(stack: str, costs: StackEstimate) -> Iterable[str]:
-    """The estimate for people."""
     yield f"{stack}, {costs.cloud} {costs.region}"
     yield from _part("Idle, per month", costs.idle_month, costs.idle)
     yield from _part("At full capacity, per hour", costs.burn_hour, costs.burn)

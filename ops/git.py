@@ -79,7 +79,6 @@ def _commit(ref: str) -> str:
 
 
 def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git in the project's folder."""
     try:
         return subprocess.run(
             ["git", *arguments],

@@ -33,7 +33,6 @@ def queue() -> None:
 
 
 def _options(command: _Command) -> _Command:
-    """Options of every command."""
     for option in (
         click.option("--stack", required=True, help="A stack of stacks/, such as vision-dev."),
         click.option("--dry-run", is_flag=True, help="Print the diff and write nothing."),

@@ -104,7 +104,6 @@ class Package(ComponentProvider):
 
     @property
     def json(self) -> str:
-        """The schema of the components as JSON."""
         definitions = self._component_defs, self._type_defs, self._dependencies
         schema = generate_schema(PACKAGE, VERSION, None, *definitions).to_json()
         about = {"description": _PROJECT["description"], "license": _PROJECT["license"]}

@@ -22,7 +22,6 @@ class TidemillProvider(Provider):
 
     @cached_property
     def schema(self) -> str:  # type: ignore[override]
-        """The package's schema as JSON."""
         return Package(list(COMPONENTS)).json
 
     def construct(

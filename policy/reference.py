@@ -51,7 +51,6 @@ def parameters() -> str:
 
 
 def text(page: str) -> str:
-    """The page with regenerated tables."""
     made = {"rules": rules, "parameters": parameters}
     return _BLOCK.sub(lambda match: f"{match[1]}{made[match[2]]()}{match[3]}", page)
 
@@ -79,7 +78,6 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def main() -> None:
-    """Write the page."""
     PAGE.write_text(text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -17,7 +17,6 @@ class Account:
 
     @cached_property
     def number(self) -> pulumi.Output[str]:
-        """The account number."""
         return aws.get_caller_identity_output(opts=self._opts).account_id
 
     @cached_property

@@ -116,7 +116,6 @@ def check_monitoring(monitoring: Monitoring) -> None:
 
 
 def check_store(store: Store) -> None:
-    """The store's keys are S3's."""
     common.refuse(["store"], store, "soft_delete_days", _ON_GCP, "Leave it out; versioning keeps what was overwritten")
     common.check_key(["store"], store, AWS_KEY, "the ARN of a KMS key")
 

@@ -18,13 +18,11 @@ def allow(
     resources: Sequence[pulumi.Input[str]],
     condition: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Statement:
-    """An Allow statement of an identity policy."""
     statement: Statement = {"Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
     return {**statement, "Condition": condition} if condition else statement
 
 
 def document(statements: Sequence[pulumi.Input[Statement]]) -> pulumi.Output[str]:
-    """A policy document as JSON."""
     return json_of({"Version": "2012-10-17", "Statement": list(statements)})
 
 

@@ -59,7 +59,6 @@ def _rate(network: Mapping[str, Any], key: str) -> float | None:
 
 
 def main() -> None:
-    """Ask EC2 and rewrite the table in place."""
     parser = argparse.ArgumentParser(description="Refresh the table of EC2's machine types.")
     parser.add_argument("--region", help="the region whose types are listed (default: the environment's)")
     region = parser.parse_args().region

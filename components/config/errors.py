@@ -52,12 +52,10 @@ def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, 
 
 
 def missing(key: str, fix: str) -> ConfigError:
-    """The error of a required key that is missing."""
     return ConfigError(key, "nothing", "a value", fix, sentence=" is missing; it is required")
 
 
 def unknown(key: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The error of a key that does not exist."""
     names = list(known)
     guess = nearest(name, names)
     allowed = f"the keys {', '.join(names)}"

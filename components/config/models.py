@@ -292,7 +292,6 @@ class StackConfig(Model):
 
     @property
     def worker_images(self) -> dict[str, str]:
-        """The workers' images by key."""
         given = {"worker_image": self.worker_image, "worker_image_arm64": self.worker_image_arm64}
         return {key: image for key, image in given.items() if image}
 

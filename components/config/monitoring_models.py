@@ -89,5 +89,4 @@ class Monitoring(Model):
 
     @property
     def makes_anything(self) -> bool:
-        """True if the stack has monitoring resources."""
         return self.tells or self.dashboard or self.queries

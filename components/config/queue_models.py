@@ -304,7 +304,6 @@ class Queue(Model):
     gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="Keys only for GCP.")
 
     def types(self, cloud: str) -> list[MachineType]:
-        """The machine types that the queue may start."""
         return service_room(cloud, "keys").types(self)
 
     def architectures(self, cloud: str) -> list[str]:

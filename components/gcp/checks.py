@@ -48,7 +48,6 @@ def check_stack(config: StackConfig) -> None:
 
 
 def check_shared(config: SharedConfig) -> None:
-    """Rules of a shared stack on GCP."""
     hint = "Leave it out; a subnetwork spans its region's zones, and Private Google Access all of its services"
     common.refuse(["network"], config.network, "zones", _ON_AWS, hint)
     common.refuse(["network"], config.network, "extra_endpoints", _ON_AWS, hint)
@@ -153,7 +152,6 @@ def check_monitoring(monitoring: Monitoring) -> None:
 
 
 def check_store(store: Store) -> None:
-    """The store's key is Cloud KMS's."""
     common.check_key(["store"], store, GCP_KEY, _KEY)
 
 

@@ -28,5 +28,4 @@ def objects(bucket: pulumi.Input[str], prefixes: Sequence[str], names: Sequence[
 
 
 def condition(title: str, expression: pulumi.Input[str]) -> gcp.storage.BucketIAMMemberConditionArgs:
-    """A condition of a binding on a bucket."""
     return gcp.storage.BucketIAMMemberConditionArgs(title=title, expression=expression)

@@ -84,12 +84,10 @@ class GcpIdentity(pulumi.ComponentResource):
 
     @property
     def worker(self) -> Member:
-        """The machines' service account as a member of grants."""
         return self._worker
 
     @property
     def submitters(self) -> list[Member]:
-        """The submitters as members of grants."""
         return self._submitters
 
     def _watch(self, stem: str, permissions: list[str]) -> None:

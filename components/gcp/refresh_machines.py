@@ -91,7 +91,6 @@ def ask(session: AuthorizedSession, project: str) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Ask Compute Engine and rewrite the table in place."""
     parser = argparse.ArgumentParser(description="Refresh the table of Compute Engine's machine types.")
     parser.add_argument("--project", help="the project that asks (default: the login's)")
     wanted = parser.parse_args().project

@@ -45,5 +45,4 @@ def exported(deployment: Mapping[str, Any]) -> list[Resource]:
 
 
 def of(state: list[Resource], kind: str) -> Iterator[Resource]:
-    """The resources of a type."""
     return (each for each in state if each.type == kind)

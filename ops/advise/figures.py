@@ -131,7 +131,6 @@ class Book:
         return sorted(scores, key=lambda each: (-each.value, each.zone or ""))
 
     def has_spot_price(self, machine: MachineType) -> bool:
-        """True if the tables have one."""
         price = prices.machine(self.cloud, self.region, machine.type, gpus=machine.gpus)
         return bool(price and price.spot)
 

@@ -70,7 +70,6 @@ class Standing:
 
 
 def advise(seen: Standing) -> QueueAdvice:
-    """Advise changes to a queue, with their reasons."""
     if not any(rung.market == "spot" for rung in seen.queue.open_rungs):
         return QueueAdvice((), tuple(_without_spot(seen)))
     changes = [*_families(seen), *_zones(seen)]

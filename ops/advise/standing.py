@@ -42,7 +42,6 @@ class Subject:
 
     @property
     def queue(self) -> Queue:
-        """The queue."""
         return self.config.queues[self.name]
 
 
@@ -83,7 +82,6 @@ def _region(path: Path, cloud: str, raw: Mapping[str, Any]) -> str:
 
 
 def standing(about: Subject, book: Book) -> Standing:
-    """The queue as it is, by what a book knows."""
     config, queue = about.config, about.queue
     families = tuple(book.family(name, queue) for name in queue.machines.families)
     candidates = tuple(book.family(name, queue) for name in _candidates(about))

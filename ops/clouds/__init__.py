@@ -7,7 +7,6 @@ from components.rooms import CLOUDS
 
 
 def facts(cloud: str) -> Any:
-    """The module of a cloud."""
     return import_module(f"{__name__}.{cloud}")
 
 

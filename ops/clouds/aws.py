@@ -53,5 +53,4 @@ def network_zones(config: StackConfig) -> int | None:
 
 
 def in_one_zone(queue: Queue) -> bool:
-    """True if a queue's machines are all in one zone."""
     return queue.aws.placement_group == "cluster"

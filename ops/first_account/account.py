@@ -63,7 +63,6 @@ class Account:
 
     @cached_property
     def cancelled(self) -> Job:
-        """A job that was cancelled while it ran."""
         job = self.submit("first-account-cancel", ["sleep", "3600"])
         end = time.monotonic() + self._seconds
         while job.status().chunks.running < 1:
@@ -74,7 +73,6 @@ class Account:
         return job
 
     def await_end(self, job: Job) -> None:
-        """Wait until a job has ended, or its time is up."""
         end = time.monotonic() + self._seconds
         while not job.status().ended:
             self._in_time(end, job)

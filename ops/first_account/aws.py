@@ -51,7 +51,6 @@ def _cluster_names(environment: str) -> tuple[str, str]:
 
 
 def _client(account: Account, service: str) -> Any:
-    """boto3's client of the pipeline's region."""
     import boto3  # noqa: PLC0415 (not installed for stacks on GCP)
 
     return boto3.client(service, region_name=account.pipeline.descriptor.region)

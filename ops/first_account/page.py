@@ -27,7 +27,6 @@ Written by `python -m ops.first_account.page`.
 
 
 def page() -> str:
-    """The page's text."""
     return _HEAD + "".join(_row(number, check) for number, check in enumerate(CHECKS, 1))
 
 

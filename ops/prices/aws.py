@@ -171,7 +171,6 @@ class Aws:
 
 
 def zones_of(offerings: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Type and zone of each offering."""
     return [[each["InstanceType"], each["Location"]] for each in offerings]
 
 
@@ -205,7 +204,6 @@ def _machine(product: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _usage(product: Mapping[str, Any]) -> list[Any]:
-    """Usage type and price of a product."""
     return [product["product"]["attributes"].get("usagetype", ""), _price(product, None)]
 
 

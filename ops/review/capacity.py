@@ -40,12 +40,10 @@ class PriceRecorder:
         return origin(self._known)
 
     def machine(self, cloud: str, region: str, type: str, *, gpus: int = 0) -> Any:  # noqa: A002
-        """See `Prices`."""
         self._known.append(self._prices.machine(cloud, region, type, gpus=gpus))
         return self._known[-1]
 
     def service(self, cloud: str, region: str, name: str) -> Any:
-        """See `Prices`."""
         self._known.append(self._prices.service(cloud, region, name))
         return self._known[-1]
 

@@ -85,7 +85,6 @@ class Step(_Engine):
 
     @property
     def name(self) -> str:
-        """The logical name."""
         return self.urn.split("::", 3)[3]
 
     @property
@@ -200,7 +199,6 @@ class Preview(BaseModel):
 
     @property
     def steps(self) -> list[Step]:
-        """Every step, in the engine's order."""
         return self.preview.steps if self.preview else []
 
     @property

@@ -41,7 +41,6 @@ class Detail:
 
     @property
     def fleets(self) -> int | None:
-        """Most rows for fleets."""
         return None if self.rows is None else max(self.rows, 20)
 
     def most(self, severity: Severity) -> int | None:

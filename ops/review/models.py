@@ -170,7 +170,6 @@ class Review:
 
     @property
     def failed(self) -> bool:
-        """True if a preview failed, which makes the review incomplete."""
         return any(stack.failed for stack in self.stacks)
 
     def worst(self) -> Severity | None:

@@ -49,5 +49,4 @@ def workflows() -> None:
 
 
 def files(folder: Path) -> list[Path]:
-    """The workflows of a folder."""
     return sorted(folder.glob("*.yml"))

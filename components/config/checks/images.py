@@ -31,7 +31,6 @@ def _repository(where: str, image: str) -> str | None:
 
 
 def check_worker(config: StackConfig) -> None:
-    """The worker's images must be pinned by digest."""
     for key, image in config.worker_images.items():
         _check_worker(config, key, image)
 

@@ -11,15 +11,12 @@ if TYPE_CHECKING:
 
 
 def staying(queue: Queue) -> int:
-    """The machines that stay without work."""
     return queue.gcp.min_machines
 
 
 def disk_gib(queue: Queue) -> int:
-    """The size of a machine's disks."""
     return queue.disk_gib + (queue.gcp.extra_disk_gib or 0)
 
 
 def idle(book: Book) -> Iterator[Line]:
-    """The cost of a pipeline's queues together without work."""
     yield book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month")

@@ -27,12 +27,10 @@ def named_by(
 
 
 def group_of(resources: Sequence[PolicyResource], autoscaler: PolicyResource) -> PolicyResource | None:
-    """The group that an autoscaler sizes."""
     return named_by(resources, autoscaler, "target", look(autoscaler.props, "target"), GROUPS)
 
 
 def template_of(resources: Sequence[PolicyResource], group: PolicyResource) -> PolicyResource | None:
-    """The template of a group's machines."""
     named = look(group.props, "versions", 0, "instanceTemplate")
     return named_by(resources, group, "versions", named, TEMPLATES)
 

@@ -36,7 +36,6 @@ def _parsed(policy: Any) -> Any:
 
 
 def grants(resources: Sequence[PolicyResource]) -> list[Grant]:
-    """Every grant of a stack."""
     return [grant for r in resources if is_of(r.resource_type, GRANTS) for grant in grants_of(r)]
 
 

@@ -34,7 +34,6 @@ MANDATORY, ADVISORY = EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY
 
 @cache
 def is_of(kind: str, kinds: tuple[str, ...]) -> bool:
-    """True if a rule covers a type token."""
     return any(fnmatchcase(kind, pattern) for pattern in kinds)
 
 

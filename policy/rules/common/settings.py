@@ -17,7 +17,6 @@ class Settings:
         self._values = {key: text for key, text in (values or {}).items() if key not in hidden}
 
     def text(self, key: str) -> str | None:
-        """A plain value."""
         return self._values.get(key)
 
     def data(self, key: str) -> Any:
@@ -28,7 +27,6 @@ class Settings:
             return None
 
     def region(self, cloud: str) -> str | None:
-        """The region of a cloud's provider."""
         return self.text(f"{cloud}:region")
 
     @property

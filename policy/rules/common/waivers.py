@@ -24,7 +24,6 @@ class Waiver:
     resource: str | None = None
 
     def covers(self, rule: str, urn: str) -> bool:
-        """True if it covers a rule's violation by a resource."""
         return rule == self.rule and self.resource in (None, urn.rpartition("::")[2])
 
     def in_force(self, today: datetime.date) -> bool:
@@ -73,7 +72,6 @@ def _one(at: str, entry: Any) -> Waiver:
 
 
 def covering(waivers: Sequence[Waiver], rule: str, urn: str, day: datetime.date) -> Waiver | None:
-    """The waiver in force that covers a violation, if there is one."""
     if rule.startswith(UNWAIVABLE):
         return None
     return next((waiver for waiver in waivers if waiver.covers(rule, urn) and waiver.in_force(day)), None)
