@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -102,7 +102,7 @@ def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[s
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         return _unknown_key(path, model, at)
-    field = _field(model, path)
+    _, field = _walk(model, path)
     hint = (field.description if field is not None and field.description else "Correct it").rstrip(".")
     if value is None:
         # An empty section of a file.
@@ -113,8 +113,8 @@ def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[s
 
 
 def _unknown_key(path: Sequence[str | int], model: type[BaseModel], at: Sequence[str | int]) -> ConfigError:
-    parent = _model_at(model, path[:-1])
-    names = list(parent.model_fields) if parent else []
+    parent, _ = _walk(model, path[:-1])
+    names = list(parent.model_fields) if _is_model(parent) else []
     return unknown(key_path([*at, *path]), str(path[-1]), names)
 
 
@@ -133,46 +133,20 @@ def _allowed(problem: Any) -> str:
     return _TYPES.get(kind) or str(problem["msg"])
 
 
-def _models_of(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [
-        model for part in get_args(annotation) if get_origin(annotation) is not Literal for model in _models_of(part)
-    ]
-
-
-def _step(annotation: Any, part: str | int) -> tuple[Any, FieldInfo | None]:
-    for model in _models_of(annotation) if _is_model(annotation) else []:
-        if part in model.model_fields:
-            return model.model_fields[str(part)].annotation, model.model_fields[str(part)]
-    inner = annotation
-    if get_origin(inner) in (Union, UnionType):
-        inner = next((a for a in get_args(inner) if a is not type(None)), inner)
-    if get_origin(inner) is dict:
-        return get_args(inner)[1], None
-    if get_origin(inner) is list:
-        return get_args(inner)[0], None
-    return None, None
+def _walk(model: type[BaseModel], path: Sequence[str | int]) -> tuple[Any, FieldInfo | None]:
+    """The type at a path of a model's keys, and the last field on the way."""
+    here: Any = model
+    last: FieldInfo | None = None
+    for part in path:
+        if _is_model(here):
+            last = here.model_fields.get(part, last)
+            here = here.model_fields[part].annotation if part in here.model_fields else None
+        else:
+            here = get_args(here)[-1] if get_origin(here) in (dict, list) else None
+        if get_origin(here) in (Union, UnionType):
+            here = next(each for each in get_args(here) if each is not type(None))
+    return here, last
 
 
 def _is_model(annotation: Any) -> bool:
-    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
-    return any(isinstance(part, type) and issubclass(part, BaseModel) for part in parts)
-
-
-def _walk(model: type[BaseModel], path: Sequence[str | int]) -> tuple[Any, FieldInfo | None]:
-    annotation: Any = model
-    last: FieldInfo | None = None
-    for part in path:
-        annotation, field = _step(annotation, part)
-        last = field or last
-    return annotation, last
-
-
-def _field(model: type[BaseModel], path: Sequence[str | int]) -> FieldInfo | None:
-    return _walk(model, path)[1]
-
-
-def _model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel] | None:
-    models = _models_of(_walk(model, path)[0]) if path else [model]
-    return models[0] if models else None
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
