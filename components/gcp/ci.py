@@ -8,7 +8,7 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.ci import ISSUER, Ci
 from components.config import part
-from components.gcp.ci_permissions import reading, writing
+from components.gcp.ci_permissions import READING, WRITING
 from components.gcp.member import account_id, role_id
 from components.gcp.project import Project
 
@@ -79,7 +79,7 @@ class GcpCi(pulumi.ComponentResource):
             f"{name}-pool", workload_identity_pool_id=name, display_name="Tidemill: CI", opts=self._child
         )
         self.provider = self._github(ci)
-        reads, writes = self._role("reader", reading()), self._role("writer", writing())
+        reads, writes = self._role("reader", READING), self._role("writer", WRITING)
         self.preview_account = self._account("preview", ci.preview_subjects, [reads])
         self._state("preview", self.preview_account, "roles/storage.objectViewer", "roles/cloudkms.cryptoKeyDecrypter")
         self.deploy_accounts = {}
@@ -137,27 +137,13 @@ class GcpCi(pulumi.ComponentResource):
                 member=pulumi.Output.concat("principal://iam.googleapis.com/", self._pool.name, "/subject/", subject),
                 opts=self._child,
             )
+        bind, name = self._project.bind, f"{self._name}-{what}"
+        member = pulumi.Output.concat("serviceAccount:", made.email)
         for role in roles:
-            self._bind(f"{what}-{role.pulumi_resource_name.rpartition('-')[2]}", role.name, made.email)
+            bind(f"{name}-{role.pulumi_resource_name.rpartition('-')[2]}", role.name, member, self._child)
         condition = gcp.projects.IAMMemberConditionArgs(title="tidemill-written", expression=_WRITTEN)
-        self._bind(f"{what}-written", "roles/storage.objectViewer", made.email, condition)
+        bind(f"{name}-written", "roles/storage.objectViewer", member, self._child, condition)
         return made.email
-
-    def _bind(
-        self,
-        what: str,
-        role: pulumi.Input[str],
-        email: pulumi.Input[str],
-        condition: gcp.projects.IAMMemberConditionArgs | None = None,
-    ) -> None:
-        gcp.projects.IAMMember(
-            f"{self._name}-{what}",
-            project=self._project.id,
-            role=role,
-            member=pulumi.Output.concat("serviceAccount:", email),
-            condition=condition,
-            opts=self._child,
-        )
 
     def _state(self, what: str, email: pulumi.Input[str], objects: str, key: str) -> None:
         """Let an account use the state and its secrets."""

@@ -93,15 +93,11 @@ roles on the project, and Google has no narrower permission for that (docs/ci.md
 is assumed to require the permissions for changing its machines."""
 
 
-def reading() -> list[str]:
-    """Permissions of previews and drift checks."""
-    return _named(_READ)
-
-
-def writing() -> list[str]:
-    """Permissions of deploys, in addition to those of previews."""
-    return _named(_WRITE)
-
-
 def _named(table: dict[str, str]) -> list[str]:
     return sorted(f"{kind}.{verb}" for kind, verbs in table.items() for verb in verbs.split())
+
+
+READING = _named(_READ)
+"""Permissions of previews and drift checks."""
+WRITING = _named(_WRITE)
+"""Permissions of deploys, in addition to those of previews."""

@@ -65,7 +65,7 @@ class GcpIdentity(pulumi.ComponentResource):
         args = as_args(GcpIdentityArgs, args)
         super().__init__(token(GcpIdentity), name, None, opts)
         self._child = pulumi.ResourceOptions(parent=self)
-        self._project_id = Project(self).id
+        self._project = Project(self)
         stem = name.removesuffix("-identity")
         account = gcp.serviceaccount.Account(
             f"{name}-worker",
@@ -74,21 +74,15 @@ class GcpIdentity(pulumi.ComponentResource):
             opts=self._child,
         )
         self.email = account.email
-        self._worker = Member("worker", pulumi.Output.concat("serviceAccount:", account.email))
+        # Members of grants.
+        self.worker = Member("worker", pulumi.Output.concat("serviceAccount:", account.email))
         for role in _MACHINE_ROLES:
-            self._project(f"worker-{role.rpartition('.')[2].lower()}", role, self._worker)
-        self._submitters = [person(principal) for principal in args.submitters]
-        if self._submitters:
+            what = role.rpartition(".")[2].lower()
+            self._project.bind(f"{name}-worker-{what}", role, self.worker.principal, self._child)
+        self.submitters = [person(principal) for principal in args.submitters]
+        if self.submitters:
             self._watch(stem, [*WATCH, *(ADVISE if args.advise else ())])
         self.register_outputs({"email": self.email})
-
-    @property
-    def worker(self) -> Member:
-        return self._worker
-
-    @property
-    def submitters(self) -> list[Member]:
-        return self._submitters
 
     def _watch(self, stem: str, permissions: list[str]) -> None:
         role = gcp.projects.IAMCustomRole(
@@ -98,17 +92,9 @@ class GcpIdentity(pulumi.ComponentResource):
             permissions=permissions,
             opts=self._child,
         )
-        for member in self._submitters:
-            self._project(f"watch-{member.name}", role.name, member)
-
-    def _project(self, what: str, role: pulumi.Input[str], member: Member) -> None:
-        gcp.projects.IAMMember(
-            f"{self.pulumi_resource_name}-{what}",
-            project=self._project_id,
-            role=role,
-            member=member.principal,
-            opts=self._child,
-        )
+        for member in self.submitters:
+            name = f"{self.pulumi_resource_name}-watch-{member.name}"
+            self._project.bind(name, role.name, member.principal, self._child)
 
     def grant_data(self, member: Member, read: Sequence[str], write: Sequence[str]) -> None:
         """Let a member use the team's declared data: ``gs://bucket/prefix`` URIs to read, or to read and write."""

@@ -37,6 +37,19 @@ class Project:
                 + _PREFIX.sub("", reason)
             ) from None
 
+    def bind(
+        self,
+        name: str,
+        role: pulumi.Input[str],
+        principal: pulumi.Input[str],
+        opts: pulumi.ResourceOptions,
+        condition: gcp.projects.IAMMemberConditionArgs | None = None,
+    ) -> gcp.projects.IAMMember:
+        """A role of a principal on the whole project."""
+        return gcp.projects.IAMMember(
+            name, project=self.id, role=role, member=principal, condition=condition, opts=opts
+        )
+
     def agent(self, service: str) -> pulumi.Output[str]:
         """A service agent as IAM names it: ``agent("gcp-sa-pubsub")``.
 

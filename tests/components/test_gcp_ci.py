@@ -4,7 +4,7 @@ import pytest
 
 from components.config import ConfigError
 from components.gcp.ci import GcpCi, GcpCiArgs
-from components.gcp.ci_permissions import reading, writing
+from components.gcp.ci_permissions import READING, WRITING
 from localcloud.gcp.condition import compiled
 from tests.components.recording import Recorder, run
 from tests.fields import about
@@ -68,7 +68,7 @@ def test_a_reader_reads_and_a_writer_does_no_more_than_stacks_need():
         "serviceAccount:t-dev-deploy": {"t_reader", "t_writer", "storage.objectViewer"},
         "serviceAccount:t-prod-deploy": {"t_reader", "t_writer", "storage.objectViewer"},
     }
-    assert {permission.rpartition(".")[2] for permission in reading()} == {
+    assert {permission.rpartition(".")[2] for permission in READING} == {
         "capacity",
         "get",
         "getFromFamily",
@@ -77,9 +77,9 @@ def test_a_reader_reads_and_a_writer_does_no_more_than_stacks_need():
         "list",
     }
     data = ("storage.objects.get", "secretmanager.versions", "logging.logEntries", "iam.serviceAccountKeys")
-    assert not [p for p in [*reading(), *writing()] if p.startswith(data)]
-    assert not set(reading()) & set(writing())
-    assert made.one("projects.IAMCustomRole", "t-writer").inputs["permissions"] == writing()
+    assert not [p for p in [*READING, *WRITING] if p.startswith(data)]
+    assert not set(READING) & set(WRITING)
+    assert made.one("projects.IAMCustomRole", "t-writer").inputs["permissions"] == WRITING
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,8 @@ class GcpReconciler(pulumi.ComponentResource):
         self._project = Project(self)
         self._stem = name.removesuffix("-reconciler")
         account = self._account("reconciler", "removes machines that have left")
-        self._member = _member("reconciler", account)
+        # For grants on the store and on messages.
+        self.member = _member("reconciler", account)
         role = gcp.projects.IAMCustomRole(
             f"{name}-role",
             role_id=role_id(self._stem, "reconciler"),
@@ -104,39 +105,18 @@ class GcpReconciler(pulumi.ComponentResource):
             permissions=list(PERMISSIONS),
             opts=self._child,
         )
-        self._on_project("reconciler", role.name, self._member)
+        self._project.bind(f"{name}-reconciler-grant", role.name, self.member.principal, self._child)
         function = self._function(name, account)
         self._call_it(name, function)
         self._keep_lines(name, function)
         self.function = function.name
         self.register_outputs({"function": self.function})
 
-    @property
-    def member(self) -> Member:
-        """The function's service account as a member of grants on the store."""
-        return self._member
-
     def _account(self, suffix: str, what: str) -> gcp.serviceaccount.Account:
         return gcp.serviceaccount.Account(
             f"{self.pulumi_resource_name}-{suffix}",
             account_id=account_id(self._stem, suffix),
             display_name=f"Tidemill: {what}, for {self._stem}",
-            opts=self._child,
-        )
-
-    def _on_project(
-        self,
-        what: str,
-        role: pulumi.Input[str],
-        member: Member,
-        condition: gcp.projects.IAMMemberConditionArgs | None = None,
-    ) -> gcp.projects.IAMMember:
-        return gcp.projects.IAMMember(
-            f"{self.pulumi_resource_name}-{what}-grant",
-            project=self._project.id,
-            role=role,
-            member=member.principal,
-            condition=condition,
             opts=self._child,
         )
 
@@ -239,8 +219,9 @@ class GcpReconciler(pulumi.ComponentResource):
             '")',
         )
         condition = gcp.projects.IAMMemberConditionArgs(title="function-sources", expression=expression)
+        name, bind = f"{self.pulumi_resource_name}-builder", self._project.bind
         images = gcp.artifactregistry.RepositoryIamMember(
-            f"{self.pulumi_resource_name}-builder-images",
+            f"{name}-images",
             location=repository.location,
             repository=repository.name,
             role="roles/artifactregistry.writer",
@@ -249,8 +230,8 @@ class GcpReconciler(pulumi.ComponentResource):
         )
         return account, [
             images,
-            self._on_project("builder-logs", "roles/logging.logWriter", member),
-            self._on_project("builder-sources", "roles/storage.objectViewer", member, condition),
+            bind(f"{name}-logs-grant", "roles/logging.logWriter", member.principal, self._child),
+            bind(f"{name}-sources-grant", "roles/storage.objectViewer", member.principal, self._child, condition),
         ]
 
     def _call_it(self, name: str, function: gcp.cloudfunctionsv2.Function) -> None:
