@@ -23,13 +23,11 @@ def violations(args: Stack) -> StackViolations:
         markets = [look(e.props, "computeResources", "type") for e in _first(args.resources, queue)]
         types = [market for market in markets if isinstance(market, str)]
         if types and len(types) == len(markets) and not any(market in _SPOT for market in types):
-            yield (
-                (
-                    f"its first compute environment is of type {types[0]}: jobs start on On-Demand machines. "
-                    "Give an environment of type SPOT the lowest order."
-                ),
-                queue.urn,
+            message = (
+                f"its first compute environment is of type {types[0]}: jobs start on On-Demand machines. "
+                "Give an environment of type SPOT the lowest order."
             )
+            yield message, queue.urn
 
 
 def _first(resources: Sequence[PolicyResource], queue: PolicyResource) -> list[PolicyResource]:

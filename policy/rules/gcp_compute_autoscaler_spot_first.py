@@ -15,10 +15,8 @@ def violations(args: Stack) -> StackViolations:
         group = group_of(args.resources, autoscaler)
         template = template_of(args.resources, group) if group else None
         if mode is not UNKNOWN and mode != "OFF" and template and market_of(plain(template.props)) == "on_demand":
-            yield (
-                (
-                    f"it starts On-Demand machines of {template.name} as soon as there is work. Set the template's "
-                    "scheduling.provisioningModel to SPOT; in a Tidemill stack put a rung of market: spot first."
-                ),
-                autoscaler.urn,
+            message = (
+                f"it starts On-Demand machines of {template.name} as soon as there is work. Set the template's "
+                "scheduling.provisioningModel to SPOT; in a Tidemill stack put a rung of market: spot first."
             )
+            yield message, autoscaler.urn

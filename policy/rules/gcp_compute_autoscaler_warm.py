@@ -23,11 +23,9 @@ def violations(args: Stack) -> StackViolations:
     total, most = sum(warm.values()), parameter(args, "maxMachines")
     if total > most:
         urn = max(warm, key=lambda key: warm[key])
-        yield (
-            (
-                f"the stack keeps {total} machines without work, this group {warm[urn]}; maxMachines is {most}, and "
-                "each is billed around the clock. Lower gcp.min_machines of the queues, or have the policy pack's "
-                "config raised."
-            ),
-            urn,
+        message = (
+            f"the stack keeps {total} machines without work, this group {warm[urn]}; maxMachines is {most}, and "
+            "each is billed around the clock. Lower gcp.min_machines of the queues, or have the policy pack's "
+            "config raised."
         )
+        yield message, urn

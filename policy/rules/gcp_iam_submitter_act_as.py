@@ -44,13 +44,11 @@ def violations(args: Stack) -> StackViolations:
         acting = [each for each in may if each in ACTING or each in PERMISSIONS]
         both = sorted(submitters.intersection(grant.members))
         if acting and both:
-            yield (
-                (
-                    f"{', '.join(both)} may publish work and would get {', '.join(acting)}: it could act as the "
-                    "machines' account. Grant that to a member who does not submit."
-                ),
-                grant.resource.urn,
+            message = (
+                f"{', '.join(both)} may publish work and would get {', '.join(acting)}: it could act as the "
+                "machines' account. Grant that to a member who does not submit."
             )
+            yield message, grant.resource.urn
 
 
 def _publishes(may: list[Any]) -> bool:

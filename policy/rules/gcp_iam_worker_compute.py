@@ -29,10 +29,8 @@ def violations(args: Stack) -> StackViolations:
             held = [p for p in permissions(resources, grant) if p.startswith("compute.")]
             if urn not in seen and (held or str(grant.role).startswith("roles/compute.")):
                 seen.add(urn)
-                yield (
-                    (
-                        f"the account of {template.name}'s machines would hold {', '.join(held) or grant.role}: user "
-                        "code could start and remove machines. Give it to an account that no machine runs as."
-                    ),
-                    urn,
+                message = (
+                    f"the account of {template.name}'s machines would hold {', '.join(held) or grant.role}: user "
+                    "code could start and remove machines. Give it to an account that no machine runs as."
                 )
+                yield message, urn

@@ -27,21 +27,17 @@ def violations(args: Stack) -> StackViolations:
         if policy is UNKNOWN or (named is UNKNOWN and topic is None):
             continue
         if topic is None and not named and _topic(resources, subscription) not in dead.values():
-            yield (
-                (
-                    "it has no deadLetterPolicy: a message that kills its worker comes back until it expires. Name a "
-                    "dead-letter topic, and make a subscription for that topic."
-                ),
-                subscription.urn,
+            message = (
+                "it has no deadLetterPolicy: a message that kills its worker comes back until it expires. Name a "
+                "dead-letter topic, and make a subscription for that topic."
             )
+            yield message, subscription.urn
         if topic is not None and topic not in read:
-            yield (
-                (
-                    f"its dead-letter topic {topic.name} has no subscription: dead letters are lost at once. Create a "
-                    "subscription for that topic."
-                ),
-                subscription.urn,
+            message = (
+                f"its dead-letter topic {topic.name} has no subscription: dead letters are lost at once. Create a "
+                "subscription for that topic."
             )
+            yield message, subscription.urn
 
 
 def _topic(resources: Sequence[PolicyResource], subscription: PolicyResource) -> PolicyResource | None:

@@ -44,13 +44,11 @@ def over_cpus(fleets: Sequence[PlannedFleet], most: int) -> Iterator[tuple[str, 
     total = sum(fleet.cpus or 0 for fleet in fleets)
     if total > most:
         largest = max(fleets, key=lambda fleet: fleet.cpus or 0)
-        yield (
-            (
-                f"the stack's fleets may reach {total} vCPUs together, this one {largest.cpus}; maxCpus is {most}. "
-                f"Lower max_cpus of the queues' capacity, or have maxCpus raised in {_config()}."
-            ),
-            largest.urn,
+        message = (
+            f"the stack's fleets may reach {total} vCPUs together, this one {largest.cpus}; maxCpus is {most}. "
+            f"Lower max_cpus of the queues' capacity, or have maxCpus raised in {_config()}."
         )
+        yield message, largest.urn
 
 
 def hourly(cloud: str, region: str | None, fleet: PlannedFleet, *, at_most: bool = False) -> UsdRange:
@@ -91,14 +89,12 @@ def over_usd(
     total = sum(highest.values())
     if total > most:
         urn = max(highest, key=lambda key: highest[key])
-        yield (
-            (
-                f"the stack's machines may cost ${total:,.2f} per hour together, this fleet's ${highest[urn]:,.2f}; "
-                f"maxUsdPerHour is {most:g}. Prices: {_origin(cloud, region, fleets)}. Lower max_cpus of the queues' "
-                f"capacity or take cheaper machines, or have maxUsdPerHour raised in {_config()}."
-            ),
-            urn,
+        message = (
+            f"the stack's machines may cost ${total:,.2f} per hour together, this fleet's ${highest[urn]:,.2f}; "
+            f"maxUsdPerHour is {most:g}. Prices: {_origin(cloud, region, fleets)}. Lower max_cpus of the queues' "
+            f"capacity or take cheaper machines, or have maxUsdPerHour raised in {_config()}."
         )
+        yield message, urn
 
 
 def _no_cap(cloud: str, kinds: Sequence[str]) -> str:
@@ -130,11 +126,9 @@ def unpriced(cloud: str, region: str | None, fleets: Sequence[PlannedFleet]) -> 
     if unknown:
         place = region or "a region that the stack does not name"
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        yield (
-            (
-                f"no price is known in {place} for {', '.join(unknown[:_NAMED])}{more}: an estimate leaves them out, "
-                "and the cap on money counts the dearest price known elsewhere, or refuses them. Refresh the table: "
-                f"python -m ops prices refresh --cloud {cloud}."
-            ),
-            min(fleet.urn for fleet in fleets),
+        message = (
+            f"no price is known in {place} for {', '.join(unknown[:_NAMED])}{more}: an estimate leaves them out, "
+            "and the cap on money counts the dearest price known elsewhere, or refuses them. Refresh the table: "
+            f"python -m ops prices refresh --cloud {cloud}."
         )
+        yield message, min(fleet.urn for fleet in fleets)
