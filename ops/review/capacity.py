@@ -28,7 +28,7 @@ class Prices(Protocol):
 
 
 class PriceRecorder:
-    """Prices from elsewhere, and the origin of those that were asked for and are known."""
+    """Prices of machines and services, and the origin of those that were asked for and are known."""
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
@@ -47,10 +47,8 @@ class PriceRecorder:
         self._known.append(self._prices.service(cloud, region, name))
         return self._known[-1]
 
-    def interruption(self, cloud: str, region: str, type: str) -> Any:  # noqa: A002
-        """See `Prices`; it is not a price, and has a date of its own."""
-        return self._prices.interruption(cloud, region, type)
 
+Priced = Prices | PriceRecorder
 
 # Resources billed by the hour or month: type to (description, name of its price, units per resource).
 _STANDING: dict[str, tuple[str, str]] = {
@@ -69,7 +67,7 @@ _STANDING: dict[str, tuple[str, str]] = {
 }
 
 
-def fleets(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[Fleet, ...]:
+def fleets(steps: list[Step], cloud: str, region: str | None, prices: Priced) -> tuple[Fleet, ...]:
     """Every compute environment or machine group, before and after, by name."""
     sides = [Side(steps, before) for before in (True, False)]
     rows = []
@@ -159,7 +157,7 @@ def _kind(urn: str) -> str:
     return urn.split("::", 3)[2].rpartition("$")[2]
 
 
-def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[IdleCost, ...]:
+def idle(steps: list[Step], cloud: str, region: str | None, prices: Priced) -> tuple[IdleCost, ...]:
     """Resources before and after, of each kind that is billed without any job."""
     counts: tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]] = (Counter(), Counter())
     for step in steps:
@@ -178,7 +176,7 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
     return (*rows, *_staying(steps, cloud, region, prices))
 
 
-def _staying(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> Iterator[IdleCost]:
+def _staying(steps: list[Step], cloud: str, region: str | None, prices: Priced) -> Iterator[IdleCost]:
     """Machines that a group keeps without work, at the price of its most expensive type, without disks."""
     sides = [Side(steps, before) for before in (True, False)]
     for step in sorted((step for step in steps if step.type in GROUPS), key=lambda step: step.name):
@@ -236,7 +234,7 @@ class Side:
         return [urn for urn in urns if _kind(urn) in wanted]
 
 
-def _usd(fleet: PlannedFleet, cloud: str, region: str | None, prices: Prices) -> Money | None:
+def _usd(fleet: PlannedFleet, cloud: str, region: str | None, prices: Priced) -> Money | None:
     if fleet.cpus is None:
         return None
     usd = hourly(cloud, fleet, lambda kind: prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None)
