@@ -6,8 +6,9 @@ Source: https://docs.github.com/en/actions/reference/security/oidc
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from components.config.model import Model
 from components.config.types import Name, matching, unique
 
 ISSUER = "token.actions.githubusercontent.com"
@@ -19,10 +20,8 @@ _BRANCH = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _BUCKETS = re.compile(r"[a-z0-9][a-z0-9.-]+[a-z0-9*]")
 
 
-class Ci(BaseModel):
+class Ci(Model):
     """The repository whose workflows may log in, and the environments that they deploy."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
     repository: Annotated[str, matching(_REPOSITORY, "owner/name on GitHub, of at most 75 characters", 75)] = Field(
         description="The repository whose workflows may log in."

@@ -38,7 +38,7 @@ def _document(model: type[BaseModel], project: str) -> Iterator[str]:
     yield _table(schema, definitions, f"{project}:")
     for name, path in _objects(schema, definitions, f"{project}:").items():
         definition = definitions[name]
-        yield f'### <a id="{_anchor(name)}"></a>{path}\n\n{_sentence(definition, definitions)}\n'
+        yield f'### <a id="{name.lower()}"></a>{path}\n\n{_sentence(definition, definitions)}\n'
         yield _table(definition, definitions, "")
 
 
@@ -96,7 +96,7 @@ def _type(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     """The allowed type, with its range."""
     if "$ref" in value:
         name = value["$ref"].rpartition("/")[2]
-        return f"[{name}](#{_anchor(name)})"
+        return f"[{name}](#{name.lower()})"
     if "anyOf" in value:
         kinds = [_type(each, definitions) for each in value["anyOf"] if each.get("type") != "null"]
         return " or ".join(dict.fromkeys(kinds))
@@ -124,10 +124,6 @@ def _range(value: Mapping[str, Any]) -> str:
 def _count(value: Mapping[str, Any], of: str) -> str:
     low, high = value.get(f"min{of}", 0), value.get(f"max{of}")
     return f", {low} to {high}" if high is not None else ""
-
-
-def _anchor(name: str) -> str:
-    return name.lower()
 
 
 def main() -> None:

@@ -11,14 +11,11 @@ _ZONE = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-\d([a-z])|[a-z]+-[a-z]+\d+-([a-z])")
 
 
 def chosen(queue: str, wanted: Sequence[str], zones: Sequence[str], allowed: str) -> list[str]:
-    """The zones that a queue names by letter or in full, in the order of ``known``, each once.
+    """The zones that a queue names by letter or in full, in the order of ``zones``, each once.
 
     Args:
-        known: Full names of the zones that there are.
+        zones: Full names of the zones that there are.
         allowed: What they are, for the error.
-
-    Raises:
-        ConfigError: none of ``known`` has that name.
     """
     here = ("queues", queue, "machines", "zones")
     kept = {zone_of((*here, index), name, zones, allowed) for index, name in enumerate(wanted)}
@@ -28,13 +25,8 @@ def chosen(queue: str, wanted: Sequence[str], zones: Sequence[str], allowed: str
 def zone_of(at: Sequence[str | int], name: str, zones: Sequence[str], allowed: str) -> str:
     """The zone that a key names by letter or in full.
 
-    Args:
-        at: The key's place in the config.
-        known: Full names of the zones that there are.
-        allowed: What they are, for the error.
-
     Raises:
-        ConfigError: none of ``known`` has that name.
+        ConfigError: none of ``zones`` has that name.
     """
     named = {zone: zone for zone in zones} | {letter: zone for zone in zones if (letter := _letter(zone))}
     if name not in named:

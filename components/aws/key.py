@@ -52,11 +52,6 @@ def key_arn(
     return key.arn
 
 
-def use_key(key: pulumi.Input[str] | None) -> list[Statement]:
-    """Statements to read and write data that is encrypted with a key; none without a key."""
-    return use_keys([key] if key is not None else [])
-
-
 def use_keys(keys: Sequence[pulumi.Input[str]]) -> list[Statement]:
-    """The same for several keys."""
+    """Statements to read and write data that is encrypted with keys; none without any."""
     return [allow(_USE, keys)] if keys else []

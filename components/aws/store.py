@@ -171,7 +171,7 @@ class AwsStore(pulumi.ComponentResource):
         descriptor, no other prefix."""
         objects = [self._below(folder) for folder in (layout.JOBS, layout.OUT, layout.STATE)]
         read_only = allow(["s3:GetObject"], [self._below(layout.UPLOADS)])
-        return [allow(["s3:GetObject", *_PUT], objects), read_only, self._list(), *key.use_key(self.key_arn)]
+        return [allow(["s3:GetObject", *_PUT], objects), read_only, self._list(), *self._use_key]
 
     def submit_statements(self) -> list[Statement]:
         """A submitter's permissions: read the descriptor, ``out/`` and ``state/``, read and write ``jobs/`` and
@@ -183,8 +183,12 @@ class AwsStore(pulumi.ComponentResource):
             allow(["s3:GetObject"], [self.objects(layout.DESCRIPTOR), *map(self._below, (layout.OUT, layout.STATE))]),
             allow(["s3:GetObject", *_PUT], [self._below(layout.JOBS), self._below(layout.UPLOADS)]),
             self._list(),
-            *key.use_key(self.key_arn),
+            *self._use_key,
         ]
+
+    @property
+    def _use_key(self) -> list[Statement]:
+        return key.use_keys([] if self.key_arn is None else [self.key_arn])
 
     def _list(self) -> Statement:
         """List the team's own store, without a condition on the prefix.
