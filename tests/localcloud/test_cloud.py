@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import boto3
@@ -18,11 +17,11 @@ import pytest
 
 from localcloud import __main__ as command
 from localcloud import daemon, engine
-from localcloud.cloud import Cloud, CloudError
+from localcloud.cloud import ROOT, Cloud, CloudError
 from localcloud.processes import alive, descendants
+from tests.localcloud.waiting import until
 
 pytestmark = pytest.mark.xdist_group("localcloud-cloud")
-ROOT = Path(__file__).parents[2]
 
 
 def script(folder: Path, name: str, text: str) -> Path:
@@ -235,10 +234,7 @@ def test_a_plugin_ends_with_its_engine(name: str, tmp_path: Path) -> None:
         assert 1024 < port < 65536
         parent.kill()
         parent.wait(60)
-        end = time.monotonic() + 300
-        while alive(pid) and time.monotonic() < end:
-            time.sleep(0.1)
-        assert not alive(pid)
+        until(lambda: not alive(pid))
     finally:
         parent.kill()
         parent.wait(60)

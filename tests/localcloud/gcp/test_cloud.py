@@ -6,17 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import google.auth
 import google.auth.transport.requests
 import pytest
 
-from localcloud.cloud import CloudError, GcpCloud, running
+from localcloud.cloud import ROOT, CloudError, GcpCloud, running
 from localcloud.processes import alive, descendants
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.localcloud.waiting import until
 
 
 def command(*words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -63,10 +61,7 @@ def test_a_daemon_ends_with_the_process_that_is_killed_in_its_block(tmp_path: Pa
             assert all(map(alive, family))
         finally:
             process.kill()
-    end = time.monotonic() + 300
-    while any(map(alive, family)):
-        assert time.monotonic() < end, "they outlived it"
-        time.sleep(0.05)
+    until(lambda: not any(map(alive, family)))
 
 
 def test_the_command_line_remembers_which_cloud_runs(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """localcloud's Monitoring: which samples it takes, and when they become visible."""
 
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,11 +8,11 @@ import pytest
 from localcloud.gcp.monitoring import Monitoring, Samples
 from localcloud.gcp.wire import RestError
 from tests.localcloud.gcp.running import BASE, RunningGcp
+from tests.localcloud.waiting import until
 
 METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 AGE = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
 RESOURCE = 'resource.type = "pubsub_subscription" AND resource.labels.subscription_id = "s"'
-SECONDS = 300
 
 
 def sampled() -> Samples:
@@ -74,16 +73,12 @@ def test_the_daemon_samples_the_backlog_and_shows_it_late(tmp_path: Path) -> Non
         messages = [{"attributes": {"chunk": str(number)}} for number in range(3)]
         gcp.call("pubsub", "POST", f"v1/{BASE}/topics/t:publish", {"messages": messages})
         published = site.clock.now()
-        end = time.monotonic() + SECONDS
-        while not any(at > published for at, _ in points()) and time.monotonic() < end:
-            time.sleep(0.02)
+        until(lambda: any(at > published for at, _ in points()))
         seen = points()
         assert [value for at, value in seen if at > published][-1] == 3
         assert seen == sorted(seen, reverse=True), "newest first"
         assert all(at <= site.clock.now() - 120 for at, _ in seen)
-        while not any(age > 0 for _, age in points(AGE)):
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        until(lambda: any(age > 0 for _, age in points(AGE)))
         assert site.plugin(Monitoring).newest(METRIC, RESOURCE, site.clock.now()) is not None
         with pytest.raises(RestError, match="interval"):
             gcp.call("monitoring", "GET", f'v3/{BASE}/timeSeries?filter=metric.type="x"')

@@ -22,12 +22,12 @@ from localcloud.gcp.pubsub import PubSub
 from localcloud.gcp.pubsub.plugin import PubSubPlugin
 from localcloud.gcp.wire import RestError
 from tests.localcloud.gcp.running import BASE, OWNER, RunningGcp
+from tests.localcloud.waiting import SECONDS, until
 
 PROJECT = "v1/projects/p"
 TOPIC, DEAD = "projects/p/topics/t", "projects/p/topics/dead"
 SUB, DEAD_SUB = "projects/p/subscriptions/s", "projects/p/subscriptions/dead"
 HOUR, DAY = 3600.0, 86400.0
-SECONDS = 300
 
 
 @pytest.fixture
@@ -58,10 +58,7 @@ def pull(pubsub: PubSub, limit: int = 1, sub: str = SUB) -> list[dict[str, Any]]
 
 def one(pubsub: PubSub, sub: str = SUB) -> dict[str, Any]:
     """Wait for the next message."""
-    end = time.monotonic() + SECONDS
-    while not (found := pull(pubsub, sub=sub)):
-        assert time.monotonic() < end, "no message came"
-    return found[0]
+    return until(lambda: pull(pubsub, sub=sub))[0]
 
 
 def acknowledge(pubsub: PubSub, *ids: str) -> Any:
@@ -178,9 +175,7 @@ def test_a_message_lasts_for_its_declared_retention_which_is_more_than_pstest_ke
             came = {received["message"]["messageId"] for received in pull(pubsub, 1000)}
             in_time = clock.now() < published + 30 * DAY
             assert identity in came or not in_time
-        end = time.monotonic() + SECONDS
-        while unacked(pubsub) and time.monotonic() < end:
-            time.sleep(0.05)
+        until(lambda: not unacked(pubsub))
         assert clock.now() > published + 31 * DAY
         assert (unacked(pubsub), pull(pubsub)) == (0, [])
         assert pubsub.control()["counters"]["expired"] >= 1
@@ -286,10 +281,7 @@ def test_the_stock_client_speaks_to_the_same_messages_over_grpc(slow: PubSub) ->
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "{'chunk': '1'}\n"), done.stderr
-    end = time.monotonic() + SECONDS
-    while unacked(slow) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert unacked(slow) == 0
+    until(lambda: not unacked(slow))
 
 
 def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_agents_grants(tmp_path: Path) -> None:
@@ -371,10 +363,7 @@ def test_the_process_ends_with_its_parent_however_that_ends() -> None:
         url = parent.stdout.readline().strip()
         assert _answers(url)
         parent.kill()
-    end = time.monotonic() + SECONDS
-    while _answers(url):
-        assert time.monotonic() < end, "it still runs"
-        time.sleep(0.02)
+    until(lambda: not _answers(url))
 
 
 def _answers(url: str) -> bool:

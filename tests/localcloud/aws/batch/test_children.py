@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 from localcloud.aws.accounts import service_client
+from localcloud.cloud import ROOT
 from tests.localcloud.aws.batch.account import REGION, Account, account, role
 from tests.localcloud.waiting import sleeping, until
-
-ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from localcloud.cloud import ROOT
 from localcloud.gcp import project
 from localcloud.gcp.compute.api import Compute
 from localcloud.gcp.compute.vm import Vm
@@ -313,7 +314,7 @@ def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
     program = f"""
 import sys, time
 from pathlib import Path
-sys.path.insert(0, {str(Path(__file__).parents[4])!r})
+sys.path.insert(0, {str(ROOT)!r})
 from tests.localcloud.waiting import until
 from tests.localcloud.waiting import sleeping
 from tests.localcloud.gcp.compute.vms import Site, cloud_config
