@@ -1,7 +1,7 @@
 """The journal: an empty object per job whose name says when it was submitted, so that a listing finds the newest jobs.
 
 It lies under ``jobs/``, where submitters may write, and expires with the jobs. A job without an entry is found all
-the same, by its folder: one of version 0.1, or one whose submit died in between.
+the same, by its folder: its submit died in between.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def bury(store: Store, job: str, rounds: int, *, by: str, reason: str, max_usd: 
         return
     for number in range(tombstone.get("rounds", 0), rounds):
         store.create(layout.cancelled_round(job, number), note)
-    # Workers of version 0.1 read only this object.
+    # The job's own object is read first, and a damaged one is replaced.
     store.put(layout.cancelled(job), note)
 
 

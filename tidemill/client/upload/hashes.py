@@ -22,8 +22,6 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, size INTEGER, mtime INTEGER, inode INTEGER, "
     "ctime INTEGER, sha256 BLOB, day INTEGER) WITHOUT ROWID"
 )
-_OLDER = "DROP TABLE IF EXISTS hashes"
-"""The table of a version that did not know when a file was changed."""
 
 
 class Hashes:
@@ -95,7 +93,6 @@ def _opened(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = OFF")
         db.execute(_SCHEMA)
         with db:
-            db.execute(_OLDER)
             db.execute("DELETE FROM files WHERE day < ?", (int(time.time() / _DAY) - KEPT_DAYS,))
     except BaseException:
         db.close()
