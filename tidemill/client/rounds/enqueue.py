@@ -81,7 +81,9 @@ def _send(site: Site, spec: JobSpec, ledger: Ledger, shape: Shape, arrays: Seque
         backend.enqueue(shape, some)
         sent += len(some)
     number = arrays[0].address.round
-    backend.cancel(_twins(backend.describe(shape.queue, spec.job, number)), "enqueued twice")
+    states = backend.describe(shape.queue, spec.job, number)
+    standing = oldest_by_name(states)
+    backend.cancel([state for state in states if state.id != standing[state.name].id], "enqueued twice")
     return sent
 
 
@@ -134,11 +136,6 @@ def _missing(ledger: Ledger, round_: Round, names: set[str], *, forgets: bool) -
     for later in ledger.rounds()[round_.round + 1 :]:
         seen.update(chunk for array in later.arrays for chunk in array.all())
     return [(k, array) for k, array in missing if seen.isdisjoint(array.all())]
-
-
-def _twins(states: Sequence[ArrayState]) -> list[ArrayState]:
-    standing = oldest_by_name(states)
-    return [state for state in states if state.id != standing[state.name].id]
 
 
 def _shape(site: Site, spec: JobSpec, queue: Queue, round_: Round) -> Shape:
