@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from tidemill.ending.message import Message
+from tidemill.ending.pubsub import publish_body
 from tidemill.ending.tries import TRY_SECONDS, passing, persist
-from tidemill.pubsub import publish_body
 from tidemill.worker.google_api import Api, ApiError, Token, endpoint_of
 
 _CONTAINER = "http://169.254.170.2"

@@ -44,7 +44,6 @@ FORBIDDEN = {
     "tidemill.fleet": ["tidemill"],
     "tidemill.layout": ["tidemill"],
     "tidemill.completion": ["tidemill"],
-    "tidemill.pubsub": ["tidemill"],
     "tidemill.machines": ["tidemill"],
     "tidemill.mountable": ["tidemill"],
     "tidemill.prices": ["tidemill"],

@@ -8,7 +8,7 @@ from tidemill.clouds.account import Account, LogLine, LogSearch
 from tidemill.clouds.gcp.logs import find
 from tidemill.clouds.gcp.session import GoogleSession
 from tidemill.descriptor import Descriptor
-from tidemill.pubsub import publish_body
+from tidemill.ending.pubsub import publish_body
 
 
 class GcpAccount(Account):
