@@ -15,7 +15,7 @@ def closure(starts: Iterable[str], without: tuple[str, ...] = ()) -> frozenset[s
     """The paths of the modules that run with some modules, themselves included.
 
     Imports inside functions count, except in `tidemill/`, which loads its client and its clouds only for callers who
-    name them. A module that imports by a computed name, such as a room of a cloud, counts with all that may be meant.
+    name them. A module that computes a module's name, such as a cloud's room, counts with all that may be meant.
 
     Args:
         starts: Paths of Python files, from the project's folder.
@@ -40,9 +40,7 @@ def _imported(path: str) -> tuple[str, ...]:
 
 
 def _computed(tree: ast.Module) -> Iterator[str]:
-    """The files of modules whose names a module computes in an f-string, if it calls `import_module`."""
-    if not any(isinstance(node, ast.Name) and node.id == "import_module" for node in ast.walk(tree)):
-        return
+    """The files of modules whose names a module computes in an f-string, whichever module imports them."""
     texts = {
         node.targets[0].id: node.value.value
         for node in tree.body

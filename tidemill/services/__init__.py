@@ -8,26 +8,20 @@ never "which service?". A package outside this repository adds a service by an e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal, Protocol
 
 from tidemill import clouds
-
-if TYPE_CHECKING:
-    from tidemill.descriptor import Queue
+from tidemill.rooms import Room, find_record
 
 GROUP = "tidemill.services"
 """Of entry points, and the package whose folders are the services of this repository."""
 
 
-@dataclass(frozen=True)
-class Service:
-    """The record of a service. It imports nothing, so that everybody may ask it.
+@dataclass(frozen=True, kw_only=True)
+class Service(Room):
+    """The record of a service.
 
     Attributes:
-        name: As a queue of a descriptor has it.
-        title: As people read it.
-        package: Its folder as Python imports it.
         clouds: Where it is.
         whole_cpus: Whether items need whole CPUs.
         slots: Who decides how many items run side by side: the `job`, whose container asks for that many times the
@@ -38,7 +32,6 @@ class Service:
         one_machine: Whether a rung is a single machine, whatever its CPUs.
         notice_seconds: How long before its end a Spot machine is told; None where none is taken back.
         tags_billed: Whether a job's tags are in the cloud's cost reports.
-        starts_per_second: How many chunks it starts in a second; None where nothing is known to bound it.
         reconciled: Whether a reconciler keeps the fleet, and reports on it in the job store.
         one_architecture: Whether all machines of a queue have the same one.
         array_chunks: Chunks that an array may have.
@@ -47,9 +40,6 @@ class Service:
         sees_children: Whether it knows what each child of an array is doing, and in which container.
     """
 
-    name: str
-    title: str
-    package: str
     clouds: frozenset[str]
     whole_cpus: bool = False
     slots: Literal["job", "machine"] = "job"
@@ -59,33 +49,28 @@ class Service:
     one_machine: bool = False
     notice_seconds: float | None = None
     tags_billed: bool = False
-    starts_per_second: float | None = None
     reconciled: bool = False
     one_architecture: bool = False
     array_chunks: int = 10_000
     most_dependencies: int = 0
     sees_children: bool = True
 
-    def part(self, name: str) -> Any:
-        """One of its modules, such as `backend`, `checks` or `rules`, imported when it is first needed."""
-        return import_module(f"{self.package}.{name}")
+
+class Served(Protocol):
+    """A queue of a descriptor or of a stack file."""
+
+    @property
+    def service(self) -> str | None:
+        """The service that it names."""
+        ...
 
 
 def find(name: str) -> Service | None:
     """The record of a service of this repository or of an installed package; None where there is none."""
-    package = f"{GROUP}.{name}"
-    try:
-        return getattr(import_module(package), "SERVICE", None)
-    except ModuleNotFoundError as error:
-        if error.name != package:
-            raise
-    # Imported late: to look for packages takes a while.
-    from importlib.metadata import entry_points
-
-    return next((each.load() for each in entry_points(group=GROUP, name=name)), None)
+    return find_record(f"{GROUP}.{name}", "SERVICE")
 
 
-def of_queue(cloud: str, queue: Queue | None) -> Service:
+def of_queue(cloud: str, queue: Served | None) -> Service:
     """The service of a queue of a cloud.
 
     Raises:
