@@ -26,7 +26,7 @@ def open_pipeline(folder: Path) -> Pipeline:
 def submit(folder: Path, asked: dict[str, Any]) -> Job:
     items = [f"item-{index}" for index in range(asked["items"])]
     # There is no account in which images could be looked up.
-    with patch("tidemill.client.site.open_checks", return_value=None):
+    with patch("tidemill.client.site.open_checks", return_value=[]):
         return open_pipeline(folder).submit(
             asked["command"],
             items,

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from tidemill import clouds, layout, services
 from tidemill.clouds.account import Account
-from tidemill.clouds.findings import UP, Checks, access_command
-from tidemill.descriptor import SCHEMA_VERSION, Descriptor, Queue
+from tidemill.clouds.findings import UP, Checks, Finding, access_command
+from tidemill.descriptor import SCHEMA_VERSION, Descriptor
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.services import Service
 from tidemill.services.backend import Backend, QueueState
@@ -57,10 +57,8 @@ class Site:
 
     def queue_states(self) -> dict[str, QueueState]:
         """The state of each queue by its name."""
-        of_service: dict[str, dict[str, Queue]] = {}
-        for name, queue in self.descriptor.queues.items():
-            of_service.setdefault(self.service(name).name, {})[name] = queue
-        states = (self.backend(min(queues)).queue_states(queues) for queues in of_service.values())
+        groups = services.by_service(self.descriptor.cloud, self.descriptor.queues).values()
+        states = (self.backend(min(queues)).queue_states(queues) for queues in groups)
         return {name: state for some in states for name, state in some.items()}
 
     @property
@@ -110,14 +108,29 @@ def open_backend(service: Service, descriptor: Descriptor, store: Store, account
     return service.part("backend").open_backend(descriptor, store, account)
 
 
-def open_checks(uri: str, descriptor: Descriptor | None = None) -> Checks | None:
-    """Checks of a pipeline's cloud; None where no login is needed.
+def check_login(uri: str) -> tuple[Finding, str | None] | None:
+    """Check the caller's login to the cloud of a store; also the account's id, where a login has one. None where no
+    login is needed.
 
     Raises:
         CallerError: The cloud's SDK is missing, or AWS_PROFILE names no profile.
     """
     cloud = clouds.of_uri(uri)
-    return services.of_cloud(cloud.name).part("checks").open_checks(descriptor) if cloud and cloud.login else None
+    return cloud.part("login").check_login() if cloud and cloud.login else None
+
+
+def open_checks(uri: str, descriptor: Descriptor) -> list[tuple[Checks, Descriptor]]:
+    """The checks of each service of a pipeline, each with the descriptor of its queues; none where no login is needed.
+
+    Raises:
+        CallerError: The cloud's SDK is missing, or AWS_PROFILE names no profile.
+    """
+    cloud = clouds.of_uri(uri)
+    if cloud is None or not cloud.login:
+        return []
+    groups = services.by_service(descriptor.cloud, descriptor.queues).items()
+    own = [(service, descriptor.model_copy(update={"queues": queues})) for service, queues in groups]
+    return [(service.part("checks").open_checks(part), part) for service, part in own]
 
 
 def read_site(uri: str) -> Site:

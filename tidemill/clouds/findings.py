@@ -1,4 +1,4 @@
-"""Checks that `tidemill doctor` makes in a cloud, and their findings."""
+"""Checks that `tidemill doctor` makes of a login and of a service's queues, and their findings."""
 
 from __future__ import annotations
 
@@ -35,14 +35,10 @@ class Finding:
 
 
 class Checks(Protocol):
-    """Checks in a cloud, with the caller's own login."""
-
-    def login(self) -> tuple[Finding, str | None]:
-        """Check the login; also the account's id, where a login has one."""
-        ...
+    """Checks of a service's queues, with the caller's own login."""
 
     def pipeline(self, descriptor: Descriptor) -> Iterator[Finding]:
-        """Queues, images and whatever else a job needs of the cloud."""
+        """Queues, images and whatever else a job needs of the cloud; the descriptor has the service's queues alone."""
         ...
 
     def image(self, check: str, queue: Queue, image: Image) -> Finding:

@@ -7,8 +7,10 @@ never "which service?". A package outside this repository adds a service by an e
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from tidemill import clouds
 from tidemill.rooms import Room, find_record
@@ -65,6 +67,9 @@ class Served(Protocol):
         ...
 
 
+_Queue = TypeVar("_Queue", bound=Served)
+
+
 def find(name: str) -> Service | None:
     """The record of a service of this repository or of an installed package; None where there is none."""
     return find_record(f"{GROUP}.{name}", "SERVICE")
@@ -82,6 +87,28 @@ def of_queue(cloud: str, queue: Served | None) -> Service:
     if not service:
         raise LookupError(f"no service {queue.service!r}")
     return service
+
+
+def by_service(cloud: str, queues: Mapping[str, _Queue]) -> dict[Service, dict[str, _Queue]]:
+    """The queues of a cloud's pipeline by their services.
+
+    Raises:
+        LookupError: There is no such cloud, or no such service.
+    """
+    groups: dict[Service, dict[str, _Queue]] = {}
+    for name, queue in queues.items():
+        groups.setdefault(of_queue(cloud, queue), {})[name] = queue
+    return groups
+
+
+def in_cloud(cloud: str) -> list[Service]:
+    """The services that a cloud has, those of installed packages included."""
+    # Imported late: to look for packages takes a while.
+    from importlib.metadata import entry_points
+
+    folders = {each.name for each in pkgutil.iter_modules(__path__) if each.ispkg}
+    names = folders.union(each.name for each in entry_points(group=GROUP))
+    return [service for name in sorted(names) if (service := find(name)) and cloud in service.clouds]
 
 
 def of_cloud(cloud: str) -> Service:

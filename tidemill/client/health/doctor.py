@@ -12,7 +12,7 @@ from tidemill.client.health.machine_faults import fleet_errors
 from tidemill.client.health.preflight import where_outputs_go
 from tidemill.client.health.queues import read_queues
 from tidemill.client.health.reconciler import read_report
-from tidemill.client.site import Site, open_checks, read_site
+from tidemill.client.site import Site, check_login, open_checks, read_site
 from tidemill.clouds import Cloud
 from tidemill.clouds.findings import Finding, access_command, login_fault
 from tidemill.descriptor import Descriptor
@@ -28,13 +28,13 @@ _CLOCK = "sudo timedatectl set-ntp true"
 def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
     """Look at everything that a submit needs, from the login to the fleet; findings come as they are made."""
     try:
-        checks = open_checks(uri)
+        checked = check_login(uri)
     except CallerError as error:
         yield login_fault(error)
         return
     account = None
-    if checks:
-        login, account = checks.login()
+    if checked:
+        login, account = checked
         yield login
         if login.verdict == "fault":
             return
@@ -48,9 +48,9 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
     yield _descriptor(site.descriptor, account)
     yield from store_findings(site.store)
     yield from output_findings(site.descriptor, output)
-    if checks and (cloud_checks := open_checks(uri, site.descriptor)):
-        yield from cloud_checks.pipeline(site.descriptor)
-    else:
+    for checks, own in open_checks(uri, site.descriptor):
+        yield from checks.pipeline(own)
+    if not checked:
         for queue in read_queues(site):
             verdict = "ok" if queue.state.accepting and queue.state.running else "fault"
             command = "" if verdict == "ok" else "pulumi up"

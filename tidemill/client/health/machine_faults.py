@@ -86,9 +86,8 @@ def image_problems(site: Site, queue: str, image: str) -> list[Finding]:
         return []
     from tidemill.client.site import open_checks
 
-    checks = open_checks(site.store.uri, site.descriptor)
-    if checks is None:
-        return []
     place = site.descriptor.queues[queue]
-    finding = checks.image(f"image {queue}/{image}", place, place.images[image])
-    return [finding] if finding.verdict == "fault" else []
+    alone = site.descriptor.model_copy(update={"queues": {queue: place}})
+    opened = open_checks(site.store.uri, alone)
+    findings = (checks.image(f"image {queue}/{image}", place, place.images[image]) for checks, _ in opened)
+    return [finding for finding in findings if finding.verdict == "fault"]

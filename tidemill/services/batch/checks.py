@@ -1,9 +1,8 @@
-"""Checks of `tidemill doctor` on AWS: login, queues and their machines, images, quotas."""
+"""Checks of `tidemill doctor` on AWS Batch: queues and their machines, images, quotas."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import urllib.request
 from collections.abc import Iterator
@@ -30,38 +29,11 @@ _SECONDS = 10
 
 
 class AwsChecks:
-    """Asks with the caller's own login; without a region or session, those of the default profile."""
+    """Asks with the caller's own login; without a session, that of the default profile."""
 
-    def __init__(self, region: str | None, session: boto3.Session | None = None) -> None:
+    def __init__(self, region: str, session: boto3.Session | None = None) -> None:
         self._session = session or default_session()
-        self._region = region or self._session.region_name or "us-east-1"
-
-    # ---- login --------------------------------------------------------------------------------------------------
-
-    def login(self) -> tuple[Finding, str | None]:
-        """Who the caller is, and the account's id; None without a valid login."""
-        try:
-            with translated("sts:GetCallerIdentity"):
-                caller = client("sts", self._region, self._session).get_caller_identity()
-        except CloudError as error:
-            return Finding("login", "fault", str(error), self._login_command()), None
-        return Finding("login", "ok", f"{caller['Arn']} ({self._origin()})"), caller["Account"]
-
-    def _origin(self) -> str:
-        credentials = self._session.get_credentials()
-        method = credentials.method if credentials else ""
-        return "keys of the environment" if method == "env" else f"profile {self._session.profile_name}, {method}"
-
-    def _login_command(self) -> str:
-        if os.environ.get("AWS_ACCESS_KEY_ID"):
-            return "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN"
-        profile = self._session.profile_name
-        settings = self._session._session.full_config["profiles"].get(profile, {})
-        if settings.keys() & {"sso_session", "sso_start_url"}:
-            return f"aws sso login --profile {profile}"
-        if "credential_process" in settings:
-            return settings["credential_process"]
-        return f"aws configure --profile {profile}"
+        self._region = region
 
     # ---- queues -------------------------------------------------------------------------------------------------
 
@@ -175,5 +147,5 @@ def _quota(quota: Quota) -> Finding:
     return Finding(check, "fault" if none_starts else "warning", cause.text, cause.do, owner=True)
 
 
-def open_checks(descriptor: Descriptor | None) -> AwsChecks:
-    return AwsChecks(descriptor.region if descriptor else None)
+def open_checks(descriptor: Descriptor) -> AwsChecks:
+    return AwsChecks(descriptor.region)

@@ -1,4 +1,4 @@
-"""Checks of `tidemill doctor` on GCP: login, queues with their dead letters and backlogs, images, logs."""
+"""Checks of `tidemill doctor` on Pub/Sub: queues with their dead letters and backlogs, images, logs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 from tidemill.clouds import processors
 from tidemill.clouds.account import LogSearch
-from tidemill.clouds.findings import UP, Finding, access_command, login_fault
+from tidemill.clouds.findings import UP, Finding, access_command
 from tidemill.clouds.gcp.logs import find
-from tidemill.clouds.gcp.session import LOGIN, DeniedError, GoogleSession, MissingError, default_credentials
+from tidemill.clouds.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Queue
-from tidemill.errors import CallerError, CloudError
+from tidemill.errors import CloudError
 from tidemill.services.pubsub import dead_letters
 from tidemill.services.pubsub.backlog import backlog
 from tidemill.services.pubsub.facts import read_queue
@@ -27,7 +27,7 @@ _REGISTRY = re.compile(
 
 
 class GcpChecks:
-    """Asks with the caller's own login. `project` is empty as long as the pipeline's is not known."""
+    """Asks with the caller's own login."""
 
     def __init__(self, project: str, session: GoogleSession | None = None) -> None:
         self._project = project
@@ -38,19 +38,8 @@ class GcpChecks:
             self._session = GoogleSession(self._project)
         return self._session
 
-    def login(self) -> tuple[Finding, str | None]:
-        """Who the caller is. A login of Google's belongs to no project."""
-        try:
-            session = self._session or GoogleSession(self._project, default_credentials())
-            return Finding("login", "ok", f"{session.user()} (application default credentials)"), None
-        except CallerError as error:
-            return login_fault(error), None
-        except CloudError as error:
-            return Finding("login", "fault", str(error), LOGIN), None
-
     def pipeline(self, descriptor: Descriptor) -> Iterator[Finding]:
         """Queues, their dead letters and backlogs, images, and the log bucket."""
-        self._project = descriptor.account
         for name, queue in sorted(descriptor.queues.items()):
             yield from self._of_queue(name, queue)
         bucket, now = descriptor.log_group, self._calls().now()
@@ -158,5 +147,5 @@ def _ago(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s ago"
 
 
-def open_checks(descriptor: Descriptor | None) -> GcpChecks:
-    return GcpChecks(descriptor.account if descriptor else "")
+def open_checks(descriptor: Descriptor) -> GcpChecks:
+    return GcpChecks(descriptor.account)

@@ -14,6 +14,7 @@ from tidemill.cli import main
 from tidemill.client import site as site_module
 from tidemill.client.health import doctor, machine_faults
 from tidemill.client.site import Site
+from tidemill.clouds.aws import login as aws_login
 from tidemill.clouds.aws.quotas import kind_of
 from tidemill.descriptor import Image, Machine, Rung
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError, StoreMissingError
@@ -38,8 +39,9 @@ def aws(monkeypatch):
     stubs = {name: Stubber(made) for name, made in clients.items()}
     for stub in stubs.values():
         stub.activate()
-    monkeypatch.setattr(aws_checks, "client", lambda service, region, session: clients[service])
-    monkeypatch.setattr(aws_checks, "default_session", lambda: session)
+    for module in (aws_login, aws_checks):
+        monkeypatch.setattr(module, "client", lambda service, region, session: clients[service])
+        monkeypatch.setattr(module, "default_session", lambda: session)
     return stubs
 
 
@@ -263,7 +265,7 @@ def test_a_login_that_fails_says_how_to_log_in(aws, monkeypatch, tmp_path, profi
     if profile is None:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "old")
     aws["sts"].add_client_error("get_caller_identity", "ExpiredToken")
-    found, account = AwsChecks("us-west-2", boto3.Session(profile_name="ada")).login()
+    found, account = aws_login.check_login(boto3.Session(profile_name="ada"))
     assert (found.verdict, found.command, account) == ("fault", command, None)
     assert "the AWS login is not valid" in found.detail
 

@@ -13,12 +13,12 @@ from tidemill.client.health import doctor
 from tidemill.client.health.machine_faults import fleet_words, image_problems
 from tidemill.client.health.reconciler import read_report
 from tidemill.client.site import open_checks
+from tidemill.clouds.gcp import login as gcp_login
 from tidemill.clouds.gcp import session as gcp_session
 from tidemill.clouds.gcp.account import GcpAccount
 from tidemill.descriptor import Image
 from tidemill.errors import CallerError, CloudError
 from tidemill.layout import FLEET_REPORT
-from tidemill.services.pubsub import checks as gcp_checks
 from tidemill.services.pubsub.backend import GcpPubSub
 from tidemill.services.pubsub.checks import GcpChecks
 from tidemill.store import Store
@@ -148,7 +148,7 @@ def test_an_image_in_a_folder_of_the_registry_and_one_elsewhere(google, monkeypa
 
 
 def test_the_login_is_named(google, monkeypatch):
-    (found, account) = GcpChecks("", google.session(monkeypatch)).login()
+    (found, account) = gcp_login.check_login(google.session(monkeypatch))
     assert (found.verdict, found.detail) == ("ok", "ada@example.com (application default credentials)")
     assert account is None
 
@@ -164,14 +164,15 @@ def test_no_login(monkeypatch, error, command):
     def none():
         raise error
 
-    monkeypatch.setattr(gcp_checks, "default_credentials", none)
+    monkeypatch.setattr(gcp_login, "default_credentials", none)
     (found,) = doctor.check_pipeline("gs://bucket/pipeline.json")
     assert (found.check, found.verdict, found.command) == ("login", "fault", command)
 
 
 def test_which_cloud_is_asked():
-    assert isinstance(open_checks("gs://bucket/pipeline.json"), GcpChecks)
-    assert open_checks("file:///folder/pipeline.json") is None
+    ((checks, own),) = open_checks("gs://bucket/pipeline.json", gcp_descriptor())
+    assert (type(checks), own) == (GcpChecks, gcp_descriptor())
+    assert open_checks("file:///folder/pipeline.json", gcp_descriptor()) == []
 
 
 def test_submit_asks_for_the_image(google, monkeypatch):
