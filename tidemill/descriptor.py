@@ -182,7 +182,7 @@ class Descriptor(_Model):
     schema_version: Literal[1] = SCHEMA_VERSION
     team: Name
     environment: Name
-    cloud: Literal["aws", "gcp", "local"]
+    cloud: Name = Field(description="Where it is: the name of a room of `tidemill.clouds` or of an installed package.")
     region: str
     account: str = Field(description="AWS account id or GCP project id.")
     store: str = Field(description="URI of the job store, without a trailing slash: `s3://bucket`.")

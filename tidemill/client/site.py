@@ -222,6 +222,13 @@ def parse_descriptor(data: bytes, uri: str) -> Descriptor:
             command=UP,
             owner=True,
         ) from None
+    if clouds.find(descriptor.cloud) is None:
+        raise CallerError.about(
+            "cloud",
+            descriptor.cloud,
+            "a cloud of this version or of an installed package",
+            f"Install the package that has it, where {uri} is used.",
+        )
     for name, queue in descriptor.queues.items():
         try:
             services.of_queue(descriptor.cloud, queue)

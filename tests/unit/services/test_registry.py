@@ -66,6 +66,9 @@ def test_a_name_that_nobody_has_is_told() -> None:
     data = descriptor("s3://store", queues={"cpu": queue(service="nothing")}).model_dump_json().encode()
     with pytest.raises(CallerError, match=r"^queues\.cpu\.service is 'nothing'; .* Install the package"):
         site.parse_descriptor(data, "s3://store/pipeline.json")
+    data = descriptor("s3://store", cloud="nowhere").model_dump_json().encode()
+    with pytest.raises(CallerError, match=r"^cloud is 'nowhere'; .* Install the package"):
+        site.parse_descriptor(data, "s3://store/pipeline.json")
 
 
 def test_a_package_outside_the_repository_runs_a_queue_of_a_pipeline(
