@@ -13,7 +13,7 @@ BUCKETS = "/mnt/disks/gcs"
 GIVEN = "/var/lib/tidemill"
 WRITABLE = tuple(f"{GIVEN}/{name}" for name in ("cache", "scratch"))
 """Folders that each machine on AWS gives its containers, for writing."""
-READABLE = tuple(f"{GIVEN}/{name}" for name in ("s3", "worker"))
+READABLE = (f"{GIVEN}/s3", f"{GIVEN}/worker")
 """Folders that it gives them read-only: buckets, and the worker that others run."""
 
 

@@ -8,18 +8,15 @@ from dataclasses import replace
 from tidemill.advice.knowledge import Knowledge
 from tidemill.advice.rank import RankedShape
 from tidemill.advice.sources import Gap, LiveAnswer
+from tidemill.clouds import Cloud
 from tidemill.clouds.aws.quotas import kind_of
 
-SCORED_TYPES = 3
-"""AWS scores fewer types low, whatever they are.
-Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html"""
 
-
-def few_types(count: int) -> str:
-    """For a question about one or two types."""
+def few_types(count: int, cloud: Cloud) -> str:
+    """For a question about so few types that the cloud scores it low."""
     return (
-        f"AWS scores fewer than {SCORED_TYPES} types low by rule, and {count} {'is' if count == 1 else 'are'} asked "
-        "about: more families give a truer score."
+        f"{cloud.title} scores fewer than {cloud.scored_types} types low by rule, and {count} "
+        f"{'is' if count == 1 else 'are'} asked about: more families give a truer score."
     )
 
 
@@ -36,7 +33,7 @@ def quotas(ranked: Sequence[RankedShape], live: LiveAnswer) -> Iterator[str]:
     """For shapes that are larger than the account's limit."""
     for quota in live.quotas:
         kind = (quota.region, quota.market, quota.kind)
-        shapes = [row.facts.shape for row in ranked if row.facts.shape.cloud == "aws"]
+        shapes = [row.facts.shape for row in ranked]
         same = [shape for shape in shapes if (shape.region, shape.market, kind_of(shape.type)) == kind]
         over = sum(shape.cpus > quota.value for shape in same) if quota.value is not None else 0
         if over:

@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tidemill import machines, prices
+from tidemill.clouds import every
 from tidemill.errors import CallerError, nearest
 from tidemill.machines import MachineType
 
 Market = Literal["spot", "on_demand"]
 MARKETS: tuple[Market, ...] = ("spot", "on_demand")
-CLOUDS = ("aws", "gcp")
 CHINA = ("cn-north-1", "cn-northwest-1")
 """Regions of a partition of their own: a login to it reaches no other region, and no other login reaches it."""
 BYTES_PER_GB, MIB = 10**9, 1 << 20
-_FORMS = {"aws": re.compile(r"[a-z]{2}(-[a-z]+)+-\d"), "gcp": re.compile(r"[a-z]+-[a-z]+\d+")}
 _ZONES = "--one-zone compares its zones."
 _SIDES = re.compile("north|south|east|west|central")
 MOST_MACHINES = 1000
@@ -169,15 +168,16 @@ def regions_of(names: Iterable[str], *, unlisted: bool = False) -> list[Region]:
 
 
 def _region(name: str, *, unlisted: bool) -> Region:
-    clouds = {each: cloud for cloud in CLOUDS for each in prices.covered(cloud)} | dict.fromkeys(CHINA, "aws")
+    clouds = {region: cloud.name for cloud in every() if cloud.region_form for region in prices.covered(cloud.name)}
+    clouds |= {region: cloud for region in CHINA if (cloud := _cloud_of(region))}
     if name in clouds:
         return Region(clouds[name], name)
     region = name[:-1] if name[:-1] in clouds else name.rpartition("-")[0]
     if region in clouds:
         raise CallerError.about("regions", name, "names of regions, not of zones", f"Name {region}. {_ZONES}")
-    if zone := _zone_id(name):
+    if zone := _zone_id(name, clouds):
         raise CallerError.about("regions", name, "names of regions, not ids of zones", f"Name {zone}. {_ZONES}")
-    form = next((cloud for cloud, form in _FORMS.items() if form.fullmatch(name)), None)
+    form = _cloud_of(name)
     if unlisted and form:
         return Region(form, name)
     names = ", ".join(sorted(clouds))
@@ -187,9 +187,16 @@ def _region(name: str, *, unlisted: bool) -> Region:
     raise CallerError(problem, fix, what="regions", value=repr(name), allowed=names)
 
 
-def _zone_id(name: str) -> str:
+def _cloud_of(region: str) -> str | None:
+    """The cloud whose regions have names of this form."""
+    return next((each.name for each in every() if each.region_form and re.fullmatch(each.region_form, region)), None)
+
+
+def _zone_id(name: str, regions: Iterable[str]) -> str:
     """The region of a zone's id such as `usw2-az1`; empty for any other text."""
-    for region in prices.covered("aws"):
+    for region in regions:
+        if region.count("-") < 2:
+            continue
         area, side, number = region.rsplit("-", 2)
         short = area.replace("-", "") + "".join(word[0] for word in _SIDES.findall(side)) + number
         if name.startswith(f"{short}-az"):

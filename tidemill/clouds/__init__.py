@@ -24,6 +24,10 @@ class Cloud(Room):
         login: True if it needs one.
         show: The command that prints an object, with `{uri}` and `{path}` for its place.
         access: The command that shows a stack's owner how a person gets the right to submit.
+        region_form: A regular expression of its regions' names; empty where it has no regions.
+        account_variable: The variable that names the account to ask, where no pipeline does; empty where the login
+            tells.
+        scored_types: Machine types below which it scores a request for Spot machines low; 0 where it scores none.
     """
 
     service: str
@@ -31,6 +35,9 @@ class Cloud(Room):
     login: bool = True
     show: str = "cat {path}"
     access: str = "pulumi stack output | grep submitter"
+    region_form: str = ""
+    account_variable: str = ""
+    scored_types: int = 0
 
 
 def find(name: str) -> Cloud | None:

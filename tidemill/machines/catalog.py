@@ -69,9 +69,9 @@ class Table:
 
 @cache
 def table(cloud: str) -> Table:
-    """The table of a cloud; one without types for `local`."""
+    """The table of a cloud; one without types for a cloud that has no table, such as `local`."""
     path = DATA / f"{cloud}.json"
-    if cloud not in ("aws", "gcp"):
+    if not path.is_file():
         return Table((), datetime.date.min, "")
     document = json.loads(path.read_text(encoding="utf-8"))
     types = tuple(MachineType(**dict(zip(document["columns"], row, strict=True))) for row in document["machines"])
@@ -107,7 +107,7 @@ def cpus_of(cloud: str, kind: str) -> int | None:
     name = kind.rpartition("/")[2]
     if machine := find(cloud, name):
         return machine.cpus
-    return next((int(part) for part in name.split("-") if part.isdigit()), None) if cloud == "gcp" else None
+    return next((int(part) for part in name.split("-") if part.isdigit()), None)
 
 
 @cache

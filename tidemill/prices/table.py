@@ -67,7 +67,7 @@ def machine(cloud: str, region: str, type: str, *, gpus: int = 0) -> MachinePric
         gpus: GPUs of the machine. They are part of the type, but for GCP's n1, which has T4s attached to it.
     """
     table = _region(cloud, region)
-    name = f"{type}+{gpus}t4" if cloud == "gcp" and gpus and type.startswith("n1-") else type
+    name = f"{type}+{gpus}t4" if gpus and type.startswith("n1-") else type
     on_demand, spot = table.get("on_demand", {}), table.get("spot", {})
     fixed, seen = on_demand.get("usd_hour", {}).get(name), spot.get("usd_hour", {}).get(name)
     if fixed is None and seen is None:

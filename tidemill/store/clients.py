@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -50,14 +51,18 @@ def s3_store(uri: str, region: str | None, user_login: bool) -> S3Store:
     return S3Store.from_url(uri, **options)
 
 
-def gcs_store(uri: str, user_login: bool) -> GCSStore:
-    """A bucket of Cloud Storage, see `Store.open`."""
+def gcs_store(uri: str, region: str | None, user_login: bool) -> GCSStore:
+    """A bucket of Cloud Storage, see `Store.open`; its region is not needed."""
     options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
     if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
         options["client_options"]["allow_http"] = True
     if user_login:
         options["credential_provider"] = _google_login(uri)
     return GCSStore.from_url(uri, **options)
+
+
+OBJECT_STORES: dict[str, Callable[[str, str | None, bool], Any]] = {"s3": s3_store, "gs": gcs_store}
+"""How the object stores are opened, by the schemes of their URIs; see `Store.open`."""
 
 
 def _google_login(uri: str) -> Any:

@@ -23,7 +23,7 @@ from obstore.store import LocalStore, MemoryStore
 
 from tidemill.errors import CallerError, FileChangedError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.store.answers import CreateResult, Entry, UploadResult
-from tidemill.store.clients import gcs_store, s3_store
+from tidemill.store.clients import OBJECT_STORES
 from tidemill.store.errors import as_exception, translated
 from tidemill.store.files import PART_BYTES, STREAM_BYTES, blocks, how_to_put, no_room, open_plain, put_into
 
@@ -58,10 +58,8 @@ class Store:
             CallerError: The URI is not one of these.
         """
         parts = urlsplit(uri)
-        if parts.scheme == "s3" and parts.netloc:
-            return cls(s3_store(uri, region, user_login), uri)
-        if parts.scheme == "gs" and parts.netloc:
-            return cls(gcs_store(uri, user_login), uri)
+        if parts.scheme in OBJECT_STORES and parts.netloc:
+            return cls(OBJECT_STORES[parts.scheme](uri, region, user_login), uri)
         if parts.scheme == "file" and not parts.netloc and parts.path:
             return cls(LocalStore(unquote(parts.path), mkdir=True), uri)
         if parts.scheme == "memory":
@@ -71,7 +69,7 @@ class Store:
     @property
     def is_object_store(self) -> bool:
         """True if requests cost money and tens of milliseconds."""
-        return self.uri.startswith(("s3://", "gs://"))
+        return self.uri.partition("://")[0] in OBJECT_STORES
 
     def uri_of(self, name: str) -> str:
         return f"{self.uri}/{name}"

@@ -6,6 +6,7 @@ import re
 from urllib.parse import unquote
 
 from tidemill.errors import CallerError
+from tidemill.store.clients import OBJECT_STORES
 from tidemill.store.store import Store
 
 _BUCKET = re.compile(r"[A-Za-z0-9][\w.:-]*$", re.ASCII)
@@ -29,7 +30,7 @@ class Stores:
         if self._home and uri.startswith(self._home.uri + "/"):
             return self._home, uri[len(self._home.uri) + 1 :]
         scheme, _, rest = uri.partition("://")
-        if scheme not in ("s3", "gs", "file"):
+        if scheme not in (*OBJECT_STORES, "file"):
             raise CallerError.about("uri", uri, "an s3://, gs:// or file:// URI, or a path", "Give such a URI.")
         bucket, _, name = rest.partition("/")
         if scheme != "file" and not _BUCKET.match(bucket):

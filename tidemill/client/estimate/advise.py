@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tidemill import capacity, machines, prices, services
+from tidemill import capacity, clouds, machines, prices, services
 from tidemill.advice import notes
 from tidemill.advice.knowledge import Knowledge
 from tidemill.advice.model import ShapeAdvice, ZoneScore, advised, zone_scores
@@ -28,7 +28,6 @@ from tidemill.errors import CallerError, CloudError
 from tidemill.job import JobSpec
 from tidemill.machines import MachineType
 
-PROJECT = "GOOGLE_CLOUD_PROJECT"
 LONGEST = 1e6
 """Hours of work, seconds of a save, GB of a GPU: no more than this."""
 
@@ -186,15 +185,18 @@ class _AdviceRun:
         zones: list[ZoneScore] = []
         home = self._site.descriptor if self._site else None
         for cloud in dict.fromkeys(shape.cloud for shape in candidates if shape.market == "spot"):
+            record = clouds.find(cloud)
+            assert record
             if self._wanted.live is False or not (self._wanted.live or (home and home.cloud == cloud)):
                 continue
             if home and home.cloud == cloud:
                 region, account = home.region, home.account
             else:
                 region = next(each.region for each in candidates if each.cloud == cloud)
-                account = os.environ.get(PROJECT, "") if cloud == "gcp" else ""
-                if cloud == "gcp" and not account:
-                    self._notes.append(f"GCP was not asked: set {PROJECT}, or use a pipeline on GCP.")
+                variable, title = record.account_variable, cloud.upper()
+                account = os.environ.get(variable, "")
+                if variable and not account:
+                    self._notes.append(f"{title} was not asked: set {variable}, or use a pipeline on {title}.")
                     continue
             source = self._source(cloud, region, account)
             question = question_of([shape for shape in candidates if shape.cloud == cloud], need, self._wanted.one_zone)
@@ -208,9 +210,9 @@ class _AdviceRun:
                     raise
                 self._notes.append(f"No cloud was asked: {error}")
                 continue
-            if cloud == "aws" and len(question.types) < notes.SCORED_TYPES:
-                self._notes.append(notes.few_types(len(question.types)))
-            if cloud == "aws" and self._wanted.queue is not None:
+            if len(question.types) < record.scored_types:
+                self._notes.append(notes.few_types(len(question.types), record))
+            if record.scored_types and self._wanted.queue is not None:
                 by_zone = source.ask(replace(question, one_zone=True))
                 zones += zone_scores(by_zone)
         self._notes += notes.gaps(gap for answer in answers for gap in answer.gaps)

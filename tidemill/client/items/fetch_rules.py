@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Literal
 from urllib.parse import unquote, urlsplit
+
+from tidemill.store import OBJECT_STORES
 
 _PLAIN = re.compile(r"job://[^\x00-\x1f]+$|(?:s3|gs)://[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f]+)+$")
 """Items that need no closer look: most items of most jobs."""
@@ -20,7 +21,7 @@ _NAMES = "Correct it. If the item is not a file, or is on a mount of the machine
 class FetchRules:
     """Rules for items that a cloud's machines fetch; `files`: these may see this machine's files."""
 
-    cloud: Literal["aws", "gcp", "local"]
+    cloud: str
     files: bool
     readable: tuple[str, ...] = ("",)
     """Prefixes of the URIs of objects that jobs may read."""
@@ -65,7 +66,7 @@ class FetchRules:
 
 
 def _object_problem(scheme: str, bucket: str, name: str) -> str | None:
-    if scheme not in ("s3", "gs"):
+    if scheme not in OBJECT_STORES:
         return (
             "which Tidemill does not fetch: it fetches s3:// and gs:// objects. Use {uri} instead of {input} if the "
             "program fetches its items itself."

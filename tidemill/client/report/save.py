@@ -6,12 +6,13 @@ from pathlib import Path
 
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
+from tidemill.store import OBJECT_STORES
 
 
 def check_place(place: str) -> None:
     """Refuse a place that nothing can be written to, before a job is read for it."""
     scheme, is_uri, rest = place.partition("://")
-    if is_uri and (scheme not in ("s3", "gs", "file") or rest.endswith("/") or "/" not in rest):
+    if is_uri and (scheme not in (*OBJECT_STORES, "file") or rest.endswith("/") or "/" not in rest):
         allowed = "a file, or the URI of an object such as s3://bucket/tiles.html"
         raise CallerError.about("output", place, allowed, "Name a file or an object.")
     if not is_uri and (Path(place).is_dir() or not Path(place).absolute().parent.is_dir()):

@@ -2,4 +2,14 @@
 
 from tidemill.clouds import Cloud
 
-CLOUD = Cloud(name="aws", title="AWS", package=__name__, service="batch", scheme="s3", show="aws s3 cp {uri} -")
+CLOUD = Cloud(
+    name="aws",
+    title="AWS",
+    package=__name__,
+    service="batch",
+    scheme="s3",
+    show="aws s3 cp {uri} -",
+    region_form=r"[a-z]{2}(-[a-z]+)+-\d",
+    # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html
+    scored_types=3,
+)

@@ -10,4 +10,6 @@ CLOUD = Cloud(
     scheme="gs",
     show="gcloud storage cat {uri}",
     access="pulumi stack output submitters",
+    region_form=r"[a-z]+-[a-z]+\d+",
+    account_variable="GOOGLE_CLOUD_PROJECT",
 )
