@@ -11,6 +11,8 @@ import pulumi
 from components import machines
 from components.config import Queue, StackConfig
 from components.outputs import whole
+from components.services.queues import ServiceQueues
+from tidemill import services
 from tidemill.descriptor import SPEC_VERSION, Descriptor
 
 
@@ -21,9 +23,10 @@ def describe(
     account: pulumi.Input[str],
     store_uri: pulumi.Input[str],
     log_group: pulumi.Input[str],
-    queues: Mapping[str, Any],
+    queues: Sequence[ServiceQueues],
 ) -> pulumi.Output[dict[str, Any]]:
     """The descriptor as plain data, checked against its model once all its values are known."""
+    blocks = {name: {**block, **_service(config, name)} for each in queues for name, block in each.described().items()}
     content = whole(
         {
             "team": config.team,
@@ -33,7 +36,7 @@ def describe(
             "account": account,
             "store": store_uri,
             "log_group": log_group,
-            "queues": queues,
+            "queues": {name: blocks[name] for name in config.queues},
             "writable": config.data.write,
             "readable": [*config.data.read, *config.data.write],
             "expire_jobs_after_days": config.store.expire_jobs_after_days,
@@ -42,6 +45,12 @@ def describe(
         }
     )
     return content.apply(_checked)
+
+
+def _service(config: StackConfig, queue: str) -> dict[str, str]:
+    """A queue's service, which is left out where it is the cloud's own."""
+    service = services.of_queue(config.cloud, config.queues[queue])
+    return {} if service == services.of_cloud(config.cloud) else {"service": service.name}
 
 
 def _checked(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from components.config import Queue, StackConfig
 from components.config.checks.file_systems import size_of
 from components.config.shared_models import SharedConfig
 from components.machines import MachineType
-from components.rooms import cloud_room, service_room
+from components.rooms import cloud_room, queue_room, service_room
 from tidemill import prices, services
 from tidemill.capacity import fleet_usd, machine_usd, most_machines
 
@@ -94,23 +94,26 @@ def total(lines: Iterable[Line]) -> Total:
 def estimate(config: StackConfig, region: str) -> StackEstimate:
     """Estimate a stack's cost in a region. Every line is unknown if the price table lacks the region."""
     book = Book(config.cloud, region)
-    cloud, service = cloud_room(config.cloud, "money"), service_room(config.cloud, "money")
+    cloud = cloud_room(config.cloud, "money")
+    staying = {name: queue_room(config.cloud, queue, "money").staying(queue) for name, queue in config.queues.items()}
     idle: list[Line] = []
     burn: list[Line] = []
     if new := config.network.create:
-        idle += cloud.network(new, config.extra_services, sum(map(service.staying, config.queues.values())), book)
+        idle += cloud.network(new, config.extra_services, sum(staying.values()), book)
         burn += cloud.busy_network(new, book)
     idle += _keys(config, book)
     for name, queue in config.queues.items():
         fleet = _Fleet(config, queue, book)
-        if staying := service.staying(queue):
+        if count := staying[name]:
             market = queue.capacity[0].market
-            idle += fleet.lines(f"queue {name}", market, lambda _, staying=staying: staying, hours=prices.HOURS_A_MONTH)
+            idle += fleet.lines(f"queue {name}", market, lambda _, count=count: count, hours=prices.HOURS_A_MONTH)
         for number, rung in enumerate(queue.capacity, start=1):
             where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
-            count = partial(most_machines, services.of_cloud(config.cloud), rung.max_cpus)
-            burn += fleet.lines(where, rung.market, count, percent=rung.max_price_percent)
-    idle += [*cloud.monitoring(config, book), *_file_systems(config, book), *service.idle(book)]
+            most = partial(most_machines, services.of_queue(config.cloud, queue), rung.max_cpus)
+            burn += fleet.lines(where, rung.market, most, percent=rung.max_price_percent)
+    idle += [*cloud.monitoring(config, book), *_file_systems(config, book)]
+    for service, queues in services.by_service(config.cloud, config.queues).items():
+        idle += service_room(service, "money").idle(book, queues)
     return StackEstimate(config.cloud, region, idle, burn, book.origin)
 
 
@@ -210,7 +213,7 @@ class _Fleet:
         counts = {machine: count(machine.cpus) for machine in self.queue.types(self.config.cloud)}
         most, least = max(counts.values()), min(counts.values())
         yield self._machines(where, market, counts, hours, percent)
-        gib = service_room(self.config.cloud, "money").disk_gib(self.queue)
+        gib = queue_room(self.config.cloud, self.queue, "money").disk_gib(self.queue)
         months = hours / prices.HOURS_A_MONTH
         yield self.book.line(f"{where}: disks of {gib} GiB", most, "disk_gib_month", gib * months, least)
         if _public(self.config):

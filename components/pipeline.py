@@ -11,6 +11,7 @@ from components.config import parse
 from components.overrides import Overrides
 from components.protection import Protection, ProtectionArgs
 from components.rooms import cloud_room, service_room
+from tidemill import services
 
 NO_WORKER = """\
 tidemill:worker_image is not set, so the images of the queues must contain `tidemill` and its Python themselves.
@@ -74,8 +75,9 @@ class Pipeline(pulumi.ComponentResource):
         config = parse(args.config)
         overrides = Overrides(config.overrides)
         super().__init__(token(Pipeline), name, None, overrides.options(opts))
-        for note in service_room(config.cloud, "keys").notes(config):
-            pulumi.log.warn(note, self)
+        for service, queues in services.by_service(config.cloud, config.queues).items():
+            for note in service_room(service, "keys").notes(config, queues):
+                pulumi.log.warn(note, self)
         if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.note(config, region)):
             pulumi.log.info(cost, self)
         for kind, words in (("x86_64", NO_WORKER), ("arm64", NO_ARM_WORKER)):

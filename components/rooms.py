@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, Literal, get_args
 
 from tidemill import services
+from tidemill.services import Served, Service
 
 CloudName = Literal["aws", "gcp"]
 CLOUDS: tuple[CloudName, ...] = get_args(CloudName)
@@ -23,6 +24,13 @@ def cloud_room(cloud: str, name: str) -> Any:
     return import_module(f"components.{cloud}.{name}")
 
 
-def service_room(cloud: str, name: str) -> Any:
-    """A module of the room of the service that the queues of a cloud have."""
-    return import_module(f"components.services.{services.of_cloud(cloud).name}.{name}")
+def service_room(service: Service, name: str) -> Any:
+    """A module of a service's room, which a package outside this repository has in its folder `platform`."""
+    if service.package == f"{services.GROUP}.{service.name}":
+        return import_module(f"components.services.{service.name}.{name}")
+    return service.part(f"platform.{name}")
+
+
+def queue_room(cloud: str, queue: Served, name: str) -> Any:
+    """A module of the room of the service that a queue of a cloud has."""
+    return service_room(services.of_queue(cloud, queue), name)

@@ -19,26 +19,25 @@ from components.aws.policy import Statement
 from components.aws.registry import AwsRegistry, AwsRegistryArgs, ecr_repository, external_repositories, look_statements
 from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
-from components.aws.submitter import advise_statements, jobs_statements, submit_statement
+from components.aws.submitter import advise_statements
 from components.aws.subnets import zones_of
 from components.base import team_tags
-from components.config import Queue, StackConfig, repository_of, shared_repository_of
+from components.config import StackConfig, repository_of, shared_repository_of
 from components.config.checks.policies import looks_apart, submitter_policies
 from components.describe import as_text, describe
 from components.images import own_repositories, resolve, shared_repositories
-from components.services.batch.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
-from components.services.batch.describe import described
+from components.services.queues import make_queues, monitored_by
 from components.shared import check_region, shared_output
 
 
 class AwsParts:
-    """The parts of a pipeline on AWS, children of the pipeline."""
+    """The parts of a pipeline on AWS, children of the pipeline. The queues' services read the public ones."""
 
     def __init__(self, name: str, config: StackConfig, parent: pulumi.ComponentResource) -> None:
-        self._config = config
-        self._account = account_of(parent)
-        self._child = pulumi.ResourceOptions(parent=parent)
-        self._tags = team_tags(config.team, config.environment)
+        self.config = config
+        self.account = account_of(parent)
+        self.child = pulumi.ResourceOptions(parent=parent)
+        self.tags = team_tags(config.team, config.environment)
         network, registry = config.network.shared, config.registry.shared
         self._shared_network = shared_output(name, "network", network, AwsSharedOutput, parent)
         self._shared_registry = shared_output(name, "registry", registry, AwsSharedOutput, parent)
@@ -46,81 +45,83 @@ class AwsParts:
         if network is not None:
             region = aws.get_region(opts=pulumi.InvokeOptions(parent=parent)).region
             check_region(network, self._shared_network, region)
-        self._store = self._make_store(name)
-        self._logs = self._make_logs(name)
-        self._network = self._make_network(name)
-        self._zones = self._subnet_zones(parent)
+        self.store = self._make_store(name)
+        self.logs = self._make_logs(name)
+        self.network = self._make_network(name)
+        self.zones = self._subnet_zones(parent)
         self._registry = self._make_registry(name)
-        self._identity = self._make_identity(name)
+        self.identity = self._make_identity(name)
         self._budget = self._make_budget(name)
-        self._file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
-        self._queues = {key: self._make_queue(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
+        self.file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
+        self._services = make_queues(name, config, self)
         self._monitoring = self._make_monitoring(name)
         self._grant()
         self.descriptor = describe(
             config,
-            region=self._account.region,
-            account=self._account.number,
-            store_uri=self._store.uri,
-            log_group=self._logs.group,
-            queues={key: described(config.queues[key], queue) for key, queue in self._queues.items()},
+            region=self.account.region,
+            account=self.account.number,
+            store_uri=self.store.uri,
+            log_group=self.logs.group,
+            queues=self._services,
         )
-        self.descriptor_uri = self._store.publish(as_text(self.descriptor))
-        parts = [self._store, self._logs, self._network, self._registry, self._identity]
-        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring, *self._queues.values()]
-        self.all += self._file_systems.values()
+        self.descriptor_uri = self.store.publish(as_text(self.descriptor))
+        parts = [self.store, self.logs, self.network, self._registry, self.identity]
+        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring]
+        self.all += [resource for each in self._services for resource in each.resources]
+        self.all += self.file_systems.values()
 
     def _make_store(self, name: str) -> AwsStore:
         args = AwsStoreArgs(
-            **self._config.store.model_dump(exclude={"soft_delete_days"}),
-            purge=self._config.may_purge,
-            imported=self._config.imports.store,
-            tags=self._tags,
+            **self.config.store.model_dump(exclude={"soft_delete_days"}),
+            purge=self.config.may_purge,
+            imported=self.config.imports.store,
+            tags=self.tags,
         )
-        return AwsStore(f"{name}-store", args, self._child)
+        return AwsStore(f"{name}-store", args, self.child)
 
     def _make_logs(self, name: str) -> AwsLogs:
-        archive = self._config.logs.archive == "bucket"
+        archive = self.config.logs.archive == "bucket"
         args = AwsLogsArgs(
-            **self._config.logs.model_dump(exclude={"archive"}),
+            **self.config.logs.model_dump(exclude={"archive"}),
             metric_namespace=f"{NAMESPACE}/{name}",
-            archive_bucket_arn=self._store.arn if archive else None,
-            archive_kms_key_arn=self._store.key_arn if archive else None,
-            purge=self._config.may_purge,
-            permission_boundary=self._config.permission_boundary,
-            tags=self._tags,
+            archive_bucket_arn=self.store.arn if archive else None,
+            archive_kms_key_arn=self.store.key_arn if archive else None,
+            purge=self.config.may_purge,
+            permission_boundary=self.config.permission_boundary,
+            tags=self.tags,
         )
-        return AwsLogs(f"{name}-logs", args, self._child)
+        return AwsLogs(f"{name}-logs", args, self.child)
 
     def _make_network(self, name: str) -> AwsNetwork:
-        existing, new = self._config.network.existing, self._config.network.create
+        existing, new = self.config.network.existing, self.config.network.create
         if (shared := self._shared_network) is not None:
-            args = AwsNetworkArgs(vpc_id=shared.vpc_id, subnet_ids=[*shared.subnet_ids], tags=self._tags)
+            args = AwsNetworkArgs(vpc_id=shared.vpc_id, subnet_ids=[*shared.subnet_ids], tags=self.tags)
         elif existing is not None:
-            args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=[*(existing.subnet_ids or [])], tags=self._tags)
+            args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=[*(existing.subnet_ids or [])], tags=self.tags)
         elif new is not None:
-            services = self._config.extra_services
-            args = AwsNetworkArgs(**new.model_dump(), extra_endpoints=services, tags=self._tags)
+            services = self.config.extra_services
+            args = AwsNetworkArgs(**new.model_dump(), extra_endpoints=services, tags=self.tags)
         else:
-            args = AwsNetworkArgs(tags=self._tags)
-        return AwsNetwork(f"{name}-network", args, self._child)
+            args = AwsNetworkArgs(tags=self.tags)
+        return AwsNetwork(f"{name}-network", args, self.child)
 
     def _subnet_zones(self, parent: pulumi.Resource) -> list[str]:
         """Zones of the machines' subnets; looked up in an existing network only if they are needed."""
-        existing, shared = self._config.network.existing, self._shared_network
+        existing, shared = self.config.network.existing, self._shared_network
         given = shared.subnet_ids if shared else existing.subnet_ids if existing else None
-        if given and (self._config.file_systems or any(each.machines.zones for each in self._config.queues.values())):
+        if given and (self.config.file_systems or any(each.machines.zones for each in self.config.queues.values())):
             return zones_of(given, parent)
-        return self._network.zones
+        return self.network.zones
 
-    def _security_groups(self) -> list[pulumi.Input[str]]:
+    def security_groups(self) -> list[pulumi.Input[str]]:
         """The team's own group, which its file systems admit, and the shared network's, which its endpoints admit."""
-        own: list[pulumi.Input[str]] = [self._network.security_group_id]
+        own: list[pulumi.Input[str]] = [self.network.security_group_id]
         return [*own, self._shared_network.security_group_id] if self._shared_network else own
 
-    def _pulled(self, reference: str) -> pulumi.Input[str]:
+    def pulled(self, reference: str) -> pulumi.Input[str]:
+        """The reference by which machines pull an image that a stack file names."""
         repository = repository_of(reference)
-        if repository in self._config.imports.repositories:
+        if repository in self.config.imports.repositories:
             return pulumi.Output.concat(
                 self._registry.urls[repository], reference.removeprefix(f"registry://{repository}")
             )
@@ -129,109 +130,82 @@ class AwsParts:
 
     def _worker_repositories(self) -> list[pulumi.Input[str]]:
         """ARNs of the repositories that hold the workers' images, each once."""
-        images = {image.partition("@")[0]: image for image in self._config.worker_images.values()}
+        images = {image.partition("@")[0]: image for image in self.config.worker_images.values()}
         return [arn for image in images.values() for arn in self._repositories_of(image)]
 
     def _repositories_of(self, image: str) -> list[pulumi.Input[str]]:
         if own := repository_of(image):
             return [self._registry.arns[own]]
         if shared := shared_repository_of(image):
-            return [*repository_arns(self._config.registry.shared, self._shared_registry, [shared])]
+            return [*repository_arns(self.config.registry.shared, self._shared_registry, [shared])]
         return [arn for arn in (ecr_repository(image),) if arn]
 
     def _make_registry(self, name: str) -> AwsRegistry:
         args = AwsRegistryArgs(
-            **self._config.registry.model_dump(exclude={"repositories", "shared"}),
+            **self.config.registry.model_dump(exclude={"repositories", "shared"}),
             namespace=name,
-            repositories=own_repositories(self._config),
-            purge=self._config.may_purge,
-            imported=self._config.imports.repositories,
-            tags=self._tags,
+            repositories=own_repositories(self.config),
+            purge=self.config.may_purge,
+            imported=self.config.imports.repositories,
+            tags=self.tags,
         )
-        return AwsRegistry(f"{name}-registry", args, self._child)
+        return AwsRegistry(f"{name}-registry", args, self.child)
 
     def _make_identity(self, name: str) -> AwsIdentity:
         args = AwsIdentityArgs(
-            permission_boundary=self._config.permission_boundary,
-            submitters=list(self._config.access.submitters),
-            tags=self._tags,
+            permission_boundary=self.config.permission_boundary,
+            submitters=list(self.config.access.submitters),
+            tags=self.tags,
         )
-        return AwsIdentity(f"{name}-identity", args, self._child)
+        return AwsIdentity(f"{name}-identity", args, self.child)
 
     def _make_monitoring(self, name: str) -> list[AwsMonitoring]:
         """The dashboard, queries and alarms, or none."""
-        wanted = self._config.monitoring
-        if not wanted.makes_anything:
+        wanted, monitored = self.config.monitoring, monitored_by(self._services)
+        if not (wanted.makes_anything and monitored):
             return []
         args = AwsMonitoringArgs(
             **wanted.model_dump(exclude={"channels", "job_channels"}),
             pipeline=name,
-            log_group=self._logs.group,
-            queues={key: queue.arn for key, queue in self._queues.items()},
-            clusters={key: [*queue.clusters] for key, queue in self._queues.items()},
+            log_group=self.logs.group,
+            **monitored,
             metric_namespace=f"{NAMESPACE}/{name}",
-            tags=self._tags,
+            tags=self.tags,
         )
-        return [AwsMonitoring(f"{name}-monitoring", args, self._child)]
+        return [AwsMonitoring(f"{name}-monitoring", args, self.child)]
 
     def _make_budget(self, name: str) -> list[AwsBudget]:
         """The budget for the pipeline's tags, or none."""
-        wanted = self._config.budget
+        wanted = self.config.budget
         if wanted is None:
             return []
         given = wanted.model_dump(exclude={"billing_account"})
-        args = AwsBudgetArgs(**given, topic=self._config.monitoring.topic, cost_tags=self._tags, tags=self._tags)
-        return [AwsBudget(f"{name}-budget", args, self._child)]
+        args = AwsBudgetArgs(**given, topic=self.config.monitoring.topic, cost_tags=self.tags, tags=self.tags)
+        return [AwsBudget(f"{name}-budget", args, self.child)]
 
     def _make_file_system(self, name: str, key: str) -> AwsFileSystem:
-        config = self._config
+        config = self.config
         mounts = [mount for queue in config.queues.values() for mount in queue.mounts.values()]
         args = AwsFileSystemArgs(
-            vpc_id=self._network.vpc_id,
-            subnet_ids=self._network.subnet_ids,
-            zones=self._zones,
-            client_group_id=self._network.security_group_id,
-            client_role_arn=self._identity.job_role.arn,
+            vpc_id=self.network.vpc_id,
+            subnet_ids=self.network.subnet_ids,
+            zones=self.zones,
+            client_group_id=self.network.security_group_id,
+            client_role_arn=self.identity.job_role.arn,
             file_system=key,
             settings=config.file_systems[key],
             writable=any(mount.file_system == key and not mount.read_only for mount in mounts),
             purge=config.may_purge,
-            tags=self._tags,
+            tags=self.tags,
         )
-        return AwsFileSystem(f"{name}-fs-{key}", args, self._child)
-
-    def _make_queue(self, name: str, key: str, queue: Queue) -> AwsBatchQueue:
-        identity, worker = self._identity, self._config.worker_of(*queue.architectures("aws"))
-        existing = self._config.imports.queues.get(key)
-        args = AwsBatchQueueArgs(
-            queue=key,
-            settings=queue,
-            images={image: self._pulled(reference) for image, reference in queue.images.items()},
-            subnet_ids=self._network.subnet_ids,
-            zones=self._zones,
-            security_group_ids=self._security_groups(),
-            instance_profile_arn=identity.instance_profile_arn,
-            execution_role_arn=identity.execution_role.arn,
-            job_role_arn=identity.job_role.arn,
-            store_uri=self._store.uri,
-            log_group=self._logs.group,
-            team=self._config.team,
-            environment=self._config.environment,
-            worker_image=self._pulled(worker) if worker else None,
-            reads_mounts=True,
-            file_systems={key: made.source for key, made in self._file_systems.items()},
-            imported=existing.job_queue if existing else None,
-            replace=self._config.may_replace,
-            tags=self._tags,
-        )
-        return AwsBatchQueue(name, args, self._child)
+        return AwsFileSystem(f"{name}-fs-{key}", args, self.child)
 
     def _grant(self) -> None:
-        config, identity = self._config, self._identity
+        config, identity = self.config, self.identity
         queues = config.queues.values()
-        self._store.grant_work(identity.job_role)
+        self.store.grant_work(identity.job_role)
         identity.grant_data(identity.job_role, config.data.read, config.data.write, config.data.kms_keys)
-        self._logs.grant_write(identity.execution_role)
+        self.logs.grant_write(identity.execution_role)
         self._registry.grant_pull(identity.execution_role)
         outside = [*external_repositories(config), *self._shared_arns]
         identity.grant_external_pull(identity.execution_role, outside)
@@ -241,7 +215,7 @@ class AwsParts:
         mounted = sorted({mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3})
         identity.grant_data(identity.instance_role, mounted, [], config.data.kms_keys)
         if config.worker_images:
-            self._store.grant_machines(identity.instance_role)
+            self.store.grant_machines(identity.instance_role)
             identity.grant_worker(identity.instance_role, self._worker_repositories())
         arm64 = any("arm64" in queue.architectures("aws") for queue in queues)
         first, *more = [self._submit_statements(queues) for queues in submitter_policies(config)]
@@ -254,30 +228,31 @@ class AwsParts:
         identity.grant_submitters(
             [
                 *first,
-                *jobs_statements(self._account, config.team, config.environment),
-                *self._logs.read_statements(),
-                *self._store.submit_statements(),
+                *(statement for each in self._services for statement in each.job_statements()),
+                *self.logs.read_statements(),
+                *self.store.submit_statements(),
                 *([] if apart else looks),
             ],
             *more,
             *([looks] if apart else []),
-            advise=advise_statements(self._account.region) if config.access.advise else (),
+            advise=advise_statements(self.account.region) if config.access.advise else (),
         )
+        for each in self._services:
+            each.grant()
 
     def _submit_statements(self, queues: list[str]) -> list[Statement]:
         """Submit to these queues; nothing without any."""
-        arns = [arn for queue in queues for arn in self._queues[queue].submit_arns]
-        return [submit_statement(arns, self._config.team)] if arns else []
+        return [statement for each in self._services for statement in each.submit_statements(queues)]
 
     def exports(self) -> dict[str, Any]:
         """Outputs of a stack, apart from the descriptor, by name."""
-        identity = self._identity
+        identity = self.identity
         exports: dict[str, Any] = {
             "registry_url": self._registry.url,
             "job_role_arn": identity.job_role.arn,
             "instance_role_arn": identity.instance_role.arn,
             "execution_role_arn": identity.execution_role.arn,
-            "log_group": self._logs.group,
+            "log_group": self.logs.group,
         }
         if identity.submitter_policy_arn is not None:
             exports["submitter_policy_arn"] = identity.submitter_policy_arn

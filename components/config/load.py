@@ -17,6 +17,7 @@ from components.config.checks.settings import check_settings
 from components.config.errors import ConfigError, from_pydantic, missing
 from components.config.models import StackConfig
 from components.rooms import CLOUDS, DEFAULT, cloud_room, service_room
+from tidemill import services
 
 PROJECT = "tidemill"
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image", "worker_image_arm64")
@@ -61,8 +62,13 @@ def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
     cloud, queues = values.get("cloud", DEFAULT), values.get("queues")
     if cloud not in CLOUDS or not isinstance(queues, Mapping):
         return dict(values)
-    filled = service_room(cloud, "keys").filled
-    return {**values, "queues": {name: filled(queue) for name, queue in queues.items()}}
+    return {**values, "queues": {name: _filled_queue(cloud, queue) for name, queue in queues.items()}}
+
+
+def _filled_queue(cloud: str, queue: Any) -> Any:
+    named = queue.get("service") if isinstance(queue, Mapping) else None
+    service = services.find(named) if isinstance(named, str) else None
+    return service_room(service or services.of_cloud(cloud), "keys").filled(queue)
 
 
 def from_pulumi() -> StackConfig:

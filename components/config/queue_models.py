@@ -23,7 +23,7 @@ from components.config.types import (
     unique,
 )
 from components.machines import SYSTEM_GIB, MachineType
-from components.rooms import service_room
+from components.rooms import queue_room
 
 MOST_CPUS = 416
 """vCPUs of the largest machines in the tables, plus some room."""
@@ -302,9 +302,16 @@ class Queue(Model):
         default=AwsQueueOptions(), description="Keys only for AWS.", examples=[{"placement_group": "spread"}]
     )
     gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="Keys only for GCP.")
+    service: Name | None = Field(
+        default=None,
+        description="How chunks reach its machines. Leave out for the cloud's own service: batch on AWS, pubsub on "
+        "GCP; docs/services.md says how a package adds another.",
+        examples=["batch"],
+    )
+    options: dict[str, Any] = Field(default={}, description="Keys of a service that a package adds, which checks them.")
 
     def types(self, cloud: str) -> list[MachineType]:
-        return service_room(cloud, "keys").types(self)
+        return queue_room(cloud, self, "keys").types(self)
 
     def architectures(self, cloud: str) -> list[str]:
         """Of the types' processors: `x86_64`, `arm64`, or both on GCP."""

@@ -3,8 +3,10 @@
 from components.config.checks.common import check_stack
 from components.config.checks.images import repository_of, shared_repository_of
 from components.config.checks.waivers import check_waivers
+from components.config.errors import ConfigError, key_path, shown
 from components.config.models import StackConfig
-from components.rooms import cloud_room, service_room
+from components.rooms import cloud_room, queue_room
+from tidemill import services
 
 __all__ = ["check", "repository_of", "shared_repository_of"]
 
@@ -14,8 +16,23 @@ def check(config: StackConfig) -> None:
 
     Keys of the other cloud come first: they often explain the rest.
     """
+    _check_services(config)
     cloud_room(config.cloud, "checks").check_stack(config)
     check_stack(config)
     check_waivers(config)
     for name, queue in config.queues.items():
-        service_room(config.cloud, "checks").check_queue(config, ("queues", name), queue)
+        queue_room(config.cloud, queue, "checks").check_queue(config, ("queues", name), queue)
+
+
+def _check_services(config: StackConfig) -> None:
+    """Every queue's service must be one that the stack's cloud has."""
+    for name, queue in config.queues.items():
+        service = queue.service and services.find(queue.service)
+        if queue.service and not (service and config.cloud in service.clouds):
+            names = ", ".join(each.name for each in services.in_cloud(config.cloud))
+            raise ConfigError(
+                key_path(["queues", name, "service"]),
+                shown(queue.service),
+                f"services of {config.cloud.upper()}: {names}",
+                "Take one of these, or install the package that has it",
+            )

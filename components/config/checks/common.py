@@ -22,6 +22,9 @@ Path = tuple[str, ...]
 _MOUNTS = [key for key in Mount.model_fields if key not in ("path", "read_only")]
 """Kinds of mounts."""
 
+NO_OPTIONS = ("only for a service that a package adds", "Remove it")
+"""What is allowed as a queue's `options`, and what to do, where its service has none."""
+
 _ULIMITS = (
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
     "rttime", "sigpending", "stack",
@@ -127,7 +130,7 @@ def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
     types = machines.families(cloud)
     here = key_path([*path, "machines", "families"])
     kinds = {family: types[family][0].architecture for family in families}
-    if services.of_cloud(cloud).one_architecture and len(set(kinds.values())) > 1:
+    if services.of_queue(cloud, queue).one_architecture and len(set(kinds.values())) > 1:
         by_kind = "; ".join(
             f"{kind}: {', '.join(f for f in families if kinds[f] == kind)}" for kind in sorted(set(kinds.values()))
         )
@@ -156,7 +159,7 @@ def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
 
 def check_fit(path: Path, queue: Queue, cloud: str, selected: Sequence[machines.MachineType], remedy: str) -> None:
     """An item must fit a machine of the queue."""
-    item, service = queue.item, services.of_cloud(cloud)
+    item, service = queue.item, services.of_queue(cloud, queue)
     if any(capacity.slots(service, machine, item) for machine in selected):
         return
     memory = max(capacity.usable_memory_mib(service, machine) for machine in selected)

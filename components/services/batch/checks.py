@@ -22,6 +22,7 @@ _ON_GCP = "only on GCP"
 
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
+    common.refuse(path, queue, "options", *common.NO_OPTIONS)
     common.refuse(path, queue, "gcp", _ON_GCP, "Remove it; aws has what only AWS has")
     check_images(config, path, queue)
     smallest = min(machine.cpus for machine in _machines(path, queue) if slots(batch.SERVICE, machine, queue.item))

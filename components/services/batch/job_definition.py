@@ -12,6 +12,7 @@ import pulumi_aws as aws
 from components.config import Mount, Queue
 from components.outputs import json_of
 from components.services.batch.user_data import CACHE, S3_MOUNTS, SCRATCH, WORKER
+from components.services.queues import worker_variables
 from tidemill.descriptor import MIN_WORKER, WorkerExit
 
 ATTEMPTS = 10
@@ -72,6 +73,7 @@ def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) 
         "TIDEMILL_MIN_WORKER": MIN_WORKER,
         # Containers cannot reach instance metadata; SDKs must not wait for it.
         "AWS_EC2_METADATA_DISABLED": "true",
+        **worker_variables("aws", settings),
     }
     worker = around.worker_image
     container: dict[str, Any] = {

@@ -1,5 +1,6 @@
 """The keys of a queue on AWS Batch: a range of sizes, of which Batch takes what is to be had."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from components.config.models import StackConfig
@@ -21,6 +22,6 @@ def types(queue: Queue) -> list[MachineType]:
     return [machine for machine in found if machine.type not in wanted.exclude]
 
 
-def notes(config: StackConfig) -> list[str]:
+def notes(config: StackConfig, queues: Mapping[str, Queue]) -> list[str]:
     """Notes on keys that do less than they say: none."""
     return []

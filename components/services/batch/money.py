@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +20,6 @@ def disk_gib(queue: Queue) -> int:
     return queue.disk_gib
 
 
-def idle(book: Book) -> Iterator[Line]:
+def idle(book: Book, queues: Mapping[str, Queue]) -> Iterator[Line]:
     """The cost of a pipeline's queues together without work."""
     yield from ()

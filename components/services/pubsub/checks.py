@@ -29,6 +29,7 @@ _NO_CAP = "nothing on GCP, where every type has one Spot price and a machine can
 
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
+    common.refuse(path, queue, "options", *common.NO_OPTIONS)
     common.refuse(path, queue, "aws", _ON_AWS, "Remove it; gcp has what only GCP has")
     common.refuse(path, queue, "timeout_minutes", _ON_AWS, "Leave it out; a job's items have a time limit of their own")
     common.refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")

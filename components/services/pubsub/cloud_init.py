@@ -14,6 +14,7 @@ import pulumi
 
 from components.config import Mount, Queue
 from components.machines import MachineType
+from components.services.queues import worker_variables
 from tidemill.descriptor import MIN_WORKER
 
 SCRIPT = Path(__file__).parent / "host" / "run.sh"
@@ -108,6 +109,7 @@ def environment(settings: Queue, host: Host) -> dict[str, str]:
         "TIDEMILL_CACHE": "/cache",
         # An image may contain its own worker, of any age.
         "TIDEMILL_MIN_WORKER": MIN_WORKER,
+        **worker_variables("gcp", settings),
     }
     return variables | ({"TIDEMILL_LOG": str(host.log)} if host.log else {})
 

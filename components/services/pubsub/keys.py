@@ -69,12 +69,12 @@ def of_size(wanted: Sequence[str], size: int, *, local: bool) -> list[MachineTyp
     return [each for each in machines.select(CLOUD, wanted, size, size) if bool(each.local_gib) is local]
 
 
-def notes(config: StackConfig) -> list[str]:
+def notes(config: StackConfig, queues: Mapping[str, Queue]) -> list[str]:
     """One line per key that does less than it says; a preview shows them."""
     lines = []
     if config.access.advise and not config.access.submitters:
         lines.append(f"{key_path(['access', 'advise'])}: true changes nothing while access.submitters names none.")
-    for name, queue in config.queues.items():
+    for name, queue in queues.items():
         lines += _left_out(("queues", name), queue)
         lines += _uneven(("queues", name), queue)
     return lines

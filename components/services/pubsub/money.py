@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,5 +18,5 @@ def disk_gib(queue: Queue) -> int:
     return queue.disk_gib + (queue.gcp.extra_disk_gib or 0)
 
 
-def idle(book: Book) -> Iterator[Line]:
+def idle(book: Book, queues: Mapping[str, Queue]) -> Iterator[Line]:
     yield book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month")

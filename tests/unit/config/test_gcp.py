@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components import machines
-from components.config import ConfigError, parse
+from components.config import ConfigError, StackConfig, parse
 from components.config.queue_models import Item
 from components.gcp import refresh_machines
 from components.services.pubsub.keys import notes, one_size, parsed
@@ -26,19 +26,23 @@ def config(**queue: Any):
     return parse({"team": "t", "environment": "e", "cloud": "gcp", "queues": queues})
 
 
+def noted(stack: StackConfig) -> list[str]:
+    return notes(stack, stack.queues)
+
+
 def test_a_stack_on_gcp_needs_five_keys():
     cpu = config().queues["cpu"]
     assert cpu.machines.families == ["n2", "n2d", "c3d"]
     assert cpu.machines.size == 16
     assert (cpu.gcp.idle_minutes, cpu.gcp.min_machines, cpu.gcp.scale_in) == (10, 0, "idle")
-    assert notes(config()) == []
+    assert noted(config()) == []
 
 
 def test_advice_for_no_one_is_noted():
     stack = {"team": "t", "environment": "e", "cloud": "gcp", "queues": {"cpu": {"images": {"default": IMAGE}}}}
-    (line,) = notes(parse({**stack, "access": {"advise": True}}))
+    (line,) = noted(parse({**stack, "access": {"advise": True}}))
     assert "access.advise" in line
-    assert notes(parse({**stack, "access": {"advise": True, "submitters": ["group:a@example.com"]}})) == []
+    assert noted(parse({**stack, "access": {"advise": True, "submitters": ["group:a@example.com"]}})) == []
 
 
 def test_a_queue_alone_has_the_same_defaults():
@@ -112,20 +116,20 @@ def test_another_type_of_its_family_takes_the_place_of_an_excluded_one():
 
 def test_a_family_whose_only_type_is_excluded_is_said():
     machines = {"families": ["n2", "e2"], "cpus": 16, "exclude": ["e2-highcpu-16", "e2-standard-16", "e2-highmem-16"]}
-    (line,) = notes(config(machines=machines))
+    (line,) = noted(config(machines=machines))
     assert line.startswith("tidemill:queues.cpu.machines.families[1]: e2 is left out")
     assert "machines.exclude" in line
 
 
 def test_what_is_left_out_is_said():
-    (line,) = notes(config(machines={"families": ["n2", "c3"], "cpus": 16}))
+    (line,) = noted(config(machines={"families": ["n2", "c3"], "cpus": 16}))
     assert line.startswith("tidemill:queues.cpu.machines.families[1]: c3 is left out, it has no machine of 16 vCPUs")
     assert line.endswith("it has 4, 8, 22, 44, 88, 176.")
 
 
 def test_capacity_that_no_number_of_machines_fills_is_said():
     capacity = [{"market": "spot", "max_cpus": 100}, {"market": "on_demand", "max_cpus": 32}]
-    (line,) = notes(config(capacity=capacity))
+    (line,) = noted(config(capacity=capacity))
     assert line == (
         "tidemill:queues.cpu.capacity[0].max_cpus: 100 is not a multiple of machines.cpus (16); 6 machines, 96 vCPUs, "
         "are the most."
