@@ -29,6 +29,7 @@ class Cause:
         do: What to do, for the page.
         owner: Whether the stack's owner does it.
         passing: Whether a healthy queue may show it for a while. Such a cause counts only when it has lasted.
+        page: The document that describes it.
     """
 
     code: str
@@ -38,11 +39,12 @@ class Cause:
     do: str
     owner: bool = False
     passing: bool = False
+    page: str = "docs/explain.md"
 
     @property
     def docs(self) -> str:
-        """Where our documents describe it."""
-        return f"docs/explain.md#{self.code.lower()}"
+        """Where it is described."""
+        return f"{self.page}#{self.code.lower()}"
 
 
 CAUSES = (

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tidemill.explain import job
 from tidemill.explain.answer import Explanation, Reason
 from tidemill.explain.cause_finding import CauseFinding
-from tidemill.explain.causes import BY_CODE
+from tidemill.explain.causes import BY_CODE, Cause
 from tidemill.explain.facts import Facts
 from tidemill.visible import visible
 
@@ -48,9 +48,10 @@ def explain(facts: Facts, looks: CauseHistory | None = None) -> Explanation:
     looks = looks or CauseHistory()
     findings = list(_rules(facts))
     looks.note([each.code for each in findings], facts.now)
-    judged = [_judged(each, facts, looks) for each in findings]
+    table = _table(facts)
+    judged = [_judged(each, table[each.code][1], facts, looks) for each in findings]
     moving = any(reason.code == "L10" for reason, _ in judged)
-    judged.sort(key=lambda each: (_rank(*each, moving), BY_CODE[each[0].code][0]))
+    judged.sort(key=lambda each: (_rank(*each, moving), table[each[0].code][0]))
     causes = [reason for reason, _ in judged]
     unknown = [replace(each, reason=_plain(each.reason)) for each in facts.unseen]
     return Explanation(facts.job.job, causes[0].kind, causes, unknown)
@@ -68,9 +69,14 @@ def _rules(facts: Facts) -> Iterator[CauseFinding]:
         yield from job.nothing(facts)
 
 
-def _judged(finding: CauseFinding, facts: Facts, looks: CauseHistory) -> tuple[Reason, bool]:
+def _table(facts: Facts) -> dict[str, tuple[int, Cause]]:
+    """All causes with their order: after ours those that a service of another package has in its `rules`."""
+    own = getattr(facts.cloud.service.part("rules"), "CAUSES", ()) if facts.cloud else ()
+    return BY_CODE | {cause.code: (order, cause) for order, cause in enumerate(own, start=len(BY_CODE))}
+
+
+def _judged(finding: CauseFinding, cause: Cause, facts: Facts, looks: CauseHistory) -> tuple[Reason, bool]:
     """A cause in its class, and whether it may still pass."""
-    _, cause = BY_CODE[finding.code]
     kind = finding.kind or cause.kind
     passes = kind in ("act", "never") and cause.passing and not finding.sure and not _lasts(finding.code, facts, looks)
     text = _plain(finding.text)

@@ -172,10 +172,11 @@ class Backend(ABC):
         """Children that have failed for good, by their index in the array, each with the cloud's reason."""
         return {}
 
-    def child_logs(self, array: ArrayState, index: int, search: LogSearch) -> Iterator[LogLine]:
+    def child_logs(self, array: ArrayState, index: int, search: LogSearch) -> Iterator[LogLine] | None:
         """Log lines of one child, all its attempts, oldest first; nothing when the cloud has forgotten the child. The
-        search's items, text and regex are not applied."""
-        return iter(())
+        search's items, text and regex are not applied. None where no child has lines of its own: the job's are searched
+        instead."""
+        return None
 
     def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
         """Chunks of a job that the queue has put aside; empty where a cloud puts nothing aside."""

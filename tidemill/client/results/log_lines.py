@@ -143,8 +143,10 @@ def read_lines(job: WatchedJob, wanted: LineFilter, search: LogSearch | None = N
     search = search or wanted.search
     # One search reads the lines of all workers of a local job.
     by_name = wanted.item is not None and not site.local and backend.service.sees_children
-    if by_name and (children := _children(job, wanted.item or 0)):
-        lines = (line for array, index in children for line in backend.child_logs(array, index, search))
+    children = _children(job, wanted.item or 0) if by_name else []
+    streams = [backend.child_logs(array, index, search) for array, index in children]
+    if own := [stream for stream in streams if stream is not None]:
+        lines = itertools.chain.from_iterable(own)
     elif wanted.narrow and not following:
         lines = site.account.search_logs(search)
     else:
