@@ -11,13 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import boto3
 
-from tests.unit.client_fakes import ARN, descriptor, outcome
+from tests.unit.client_fakes import ARN, descriptor, outcome, ran
 from tests.unit.google_fakes import FakeGoogle, gcp_descriptor, gcp_queue, names_of
 from tidemill.client import Pipeline
 from tidemill.clouds.aws.account import AwsAccount
@@ -31,8 +32,6 @@ from tidemill.services.batch.backend import AwsBatch
 from tidemill.services.local.backend import LocalBackend, describe_machine
 from tidemill.services.pubsub.backend import GcpPubSub
 from tidemill.store import Store
-
-CLOUDS = ("local", "aws", "gcp")
 
 
 class World(Protocol):
@@ -64,7 +63,8 @@ def run_chunk(pipeline: Pipeline, job: str, number: int, chunk: int, fail: Colle
     wanted = (ledger.round(number).items or {}).get(chunk)
     items = [item for item in read_chunk(pipeline.store, job, chunk) if wanted is None or item.index in wanted]
     ledger.chunk(number, chunk).marker("a", 1, {}).write([])
-    ledger.chunk(number, chunk).commit("a", [outcome(item.index, item.uri, item.index in fail) for item in items])
+    outcomes = [outcome(item.index, item.uri, item.index in fail) for item in items]
+    ledger.chunk(number, chunk).commit("a", outcomes, run=ran())
 
 
 def in_arrays_of(world: World, chunks: int) -> None:
@@ -137,7 +137,7 @@ class AwsWorld:
         self.jobs: list[dict[str, Any]] = []
         self.lines: list[dict[str, Any]] = []
         session = boto3.Session("id", "key", region_name="us-west-2")
-        for service in ("batch", "logs", "sts"):
+        for service in ("batch", "logs", "service-quotas", "sts"):
             session.events.register(f"before-call.{service}", self._call)
         made = descriptor(f"file://{folder}/store")
         self.pipeline = opened(made, lambda store: AwsBatch(made, AwsAccount(made, session)))
@@ -183,7 +183,7 @@ class AwsWorld:
             "status": made["children"][0] if size == 1 else status,
             "createdAt": self.jobs.index(made),
             "arrayProperties": {"size": size, "statusSummary": Counter(made["children"])} if size > 1 else {},
-            "attempts": [{"container": {"logStreamName": f"{parent}:{child or 0}"}}],
+            "container": {"logStreamName": f"{parent}:{child or 0}"},
         }
 
     def _TerminateJob(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
@@ -204,6 +204,12 @@ class AwsWorld:
             "status": "VALID",
         }
         return {"computeEnvironments": [made]}
+
+    def _GetJobQueueSnapshot(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        return {"frontOfQueue": {"jobs": []}}
+
+    def _GetServiceQuota(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        return {"Quota": {"Value": 10_000.0}}
 
     def _FilterLogEvents(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         streams = asked.get("logStreamNames")
@@ -310,3 +316,8 @@ def opened(made: Descriptor, backend: Callable[[Store], Backend]) -> Pipeline:
 
 
 WORLDS: dict[str, Callable[[Path, Any], World]] = {"local": LocalWorld, "aws": AwsWorld, "gcp": GcpWorld}
+
+
+def worlds() -> dict[str, Callable[[Path, Any], World]]:
+    """A world for each service of this repository, and those of packages outside it."""
+    return WORLDS | {each.name: each.load() for each in entry_points(group="tidemill.worlds")}

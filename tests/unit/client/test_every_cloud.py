@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from tests.unit.client_fakes import uris
-from tests.unit.every_cloud import CLOUDS, WORLDS, DyingError, GcpWorld, in_arrays_of, run_chunk
+from tests.unit.every_cloud import DyingError, GcpWorld, in_arrays_of, run_chunk, worlds
 from tidemill.cli import main
 from tidemill.client import site as site_module
 from tidemill.client.rounds import deliveries
@@ -23,8 +23,9 @@ from tidemill.ledger import Ledger
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "docs" / "documents.schema.json"
 COMMAND = ["python3", "/app/features.py", "{uri}"]
-EVERYWHERE = pytest.mark.parametrize("cloud", CLOUDS)
-ON_CLOUDS = pytest.mark.parametrize("cloud", [cloud for cloud in CLOUDS if cloud != "local"])
+WORLDS = worlds()
+EVERYWHERE = pytest.mark.parametrize("cloud", WORLDS)
+ON_CLOUDS = pytest.mark.parametrize("cloud", [cloud for cloud in WORLDS if cloud != "local"])
 
 
 @pytest.fixture
@@ -290,6 +291,22 @@ def test_every_verb(world, capsys, cloud):
     assert shown(capsys, "retry", job, "--dead")[0]["note"] == "it has no dead letters"
     assert shown(capsys, "cancel", job)[0]["cancelled"] is False
     assert [queue["name"] for queue in shown(capsys, "queues")[0]["queues"]] == sorted(world.pipeline.descriptor.queues)
+
+
+@EVERYWHERE
+def test_every_look(world, capsys, cloud):
+    """Of a job that waits, and of one that has ended."""
+    job = submit(world).id
+    waits = {"local": ("act", 1), "toy": ("act", 1)}.get(cloud, ("well", 0))
+    answer = shown(capsys, "explain", job, code=waits[1])[0]
+    assert (answer["job"], answer["kind"]) == (job, waits[0])
+    assert [row["job"] for row in shown(capsys, "top", job)[0]["jobs"]] == [job]
+    findings = shown(capsys, "doctor", code=3 if cloud == "gcp" else 0)[0]["checks"]
+    assert {each["check"] for each in findings} >= {"login", "store", f"queue {world.queue}"}
+    world.work(job, fail=[4])
+    assert shown(capsys, "explain", job)[0]["kind"] == "well"
+    report = shown(capsys, "report", job)[0]
+    assert (report["job"], report["failed"]) == (job, 1)
 
 
 # ---- dead letters: GCP alone has them ------------------------------------------------------------------------------

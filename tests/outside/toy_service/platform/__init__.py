@@ -1,0 +1,1 @@
+"""Shelves in a stack."""
