@@ -28,8 +28,8 @@ WHEELS = ("certifi", "obstore", "pydantic", "regex", "zstandard")
 """A worker's imports, without their dependencies. Neither cloud's worker uses an SDK, so both trees are identical."""
 NOT_OURS = ("cli", "client", "machines", "money.py", "prices")
 """Parts of `tidemill` that a worker never imports. So new prices do not change the image."""
-ROOMS, PARTS = ("clouds", "services"), ("__init__.py", "lease.py")
-"""Folders of `tidemill` of whose folders a worker has these files: records, and what makes a worker's place."""
+ROOMS, PARTS = ("clouds", "services"), ("__init__.py", "lease", "lease.py")
+"""Folders of `tidemill` of whose folders a worker has these parts: records, and what makes a worker's place."""
 NO_STDLIB = (
     "__pycache__", "_pydecimal.py", "config-*", "dbm", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
     "dist-packages", "sqlite3", "test", "tests", "tkinter", "turtle*", "unittest", "venv", "wsgiref", "xmlrpc",
@@ -147,7 +147,7 @@ def _package(site: Path) -> None:
     def ignore(folder: str, names: list[str]) -> set[str]:
         parts = Path(folder).relative_to(top).parts
         ours = {*names} - {*NOT_OURS} if not parts else {*names}
-        if parts and parts[0] in ROOMS:
+        if parts and parts[0] in ROOMS and len(parts) < 3:
             ours = {name for name in names if name in PARTS or (len(parts) == 1 and (Path(folder) / name).is_dir())}
         return ignored(folder, names) | ({*names} - ours)
 

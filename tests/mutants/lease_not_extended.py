@@ -3,7 +3,7 @@
 import runpy
 
 from tests.worker import hasty
-from tidemill.worker.leases import holder
+from tidemill.services.pubsub.lease import holder
 
 
 def apply() -> None:

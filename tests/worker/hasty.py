@@ -2,20 +2,20 @@
 
 import runpy
 
+from tidemill.services.pubsub.lease import holder, source
 from tidemill.worker import cloud_log, held_chunks
-from tidemill.worker.leases import holder, pubsub
 
 
 def apply() -> None:
     holder.EXTEND_SECONDS = 0.05
     holder.AGAIN_SECONDS = 0.05
-    pubsub.REFUSED_SECONDS = 0.5
-    pubsub.LONGEST_PAUSE = 0.1
-    pubsub.EMPTY_SECONDS = 0.05
+    source.REFUSED_SECONDS = 0.5
+    source.LONGEST_PAUSE = 0.1
+    source.EMPTY_SECONDS = 0.05
     held_chunks.CANCEL_SECONDS = 0.1
     cloud_log.PAUSE_SECONDS = 0.05
     # What has its bounds is given more time here: the machine may be busy.
-    cloud_log.CLOSE_SECONDS = pubsub.CLOSE_SECONDS = 60.0
+    cloud_log.CLOSE_SECONDS = source.CLOSE_SECONDS = 60.0
 
 
 if __name__ == "__main__":

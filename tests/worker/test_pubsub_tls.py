@@ -13,7 +13,7 @@ import pytest
 
 from tests.loopback_s3 import serving
 from tests.tls_server import TlsServer
-from tidemill.worker.leases.subscription import PubSubError, Subscription
+from tidemill.services.pubsub.lease.subscription import PubSubError, Subscription
 
 NAME = "projects/p/subscriptions/s"
 SECONDS = 60

@@ -201,7 +201,7 @@ def run(
     from tidemill.client.watch.live import following
     from tidemill.clouds.local.desk import Desk
     from tidemill.ledger import Ledger
-    from tidemill.worker.leases.local import Run, deaths_of
+    from tidemill.services.local.lease import Run, deaths_of
     from tidemill.worker.local import forgive, open_chunks
 
     desk = Desk(pipeline.store.uri, job.id)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.descriptor import WorkerExit
-from tidemill.worker.leases.local import Run, deaths_of, receive, send
+from tidemill.services.local.lease import Run, deaths_of, receive, send
 from tidemill.worker.local_worker import worker_main
 from tidemill.worker.stop import SIGNAL_SECONDS
 from tidemill.worker.usage import die_with_parent, end_child, end_children, forked, own_children

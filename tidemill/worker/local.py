@@ -24,7 +24,7 @@ from dataclasses import asdict
 from tidemill import layout
 from tidemill.errors import decoding
 from tidemill.ledger import Ledger
-from tidemill.worker.leases.local import Run
+from tidemill.services.local.lease import Run
 from tidemill.worker.usage import adopt_orphans, end_children, forked
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from tidemill.descriptor import WorkerExit
+from tidemill.services.local.lease import LocalLeases, Run, send
 from tidemill.store import Store, Stores
 from tidemill.worker.exit_codes import EXPECTED, exit_of
 from tidemill.worker.items import ERROR_CHARACTERS
-from tidemill.worker.leases.local import LocalLeases, Run, send
 from tidemill.worker.loop import Worker
 from tidemill.worker.output import also_to, log, write_to
 from tidemill.worker.runners import PYTHON, Runners

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from tidemill.worker.leases.array import ArrayLeases
+from tidemill.services.batch.lease.array import ArrayLeases
 from tidemill.worker.leases.place import WorkerPlace
 from tidemill.worker.settings import Settings
 

@@ -20,6 +20,16 @@ INFRA = ["bootstrap", "components", "ops", "plugin", "policy", "shared"]
 
 # Of the store and what lies on it.
 CALLERS = ["tidemill.cli", "tidemill.client", "tidemill.clouds", "tidemill.services", "tidemill.worker"]
+NOT_IN_WORKERS = [
+    "tidemill.advice",
+    "tidemill.client",
+    "tidemill.cli",
+    "tidemill.clouds",
+    "boto3",
+    "botocore",
+    "click",
+    "rich",
+]
 
 # package -> what its modules may not import. Prefixes of dotted names; a rule of an outer package holds for the inner
 # ones too.
@@ -53,16 +63,9 @@ FORBIDDEN = {
     "tidemill.store": [*CALLERS, "tidemill.ledger"],
     "tidemill.manifest": [*CALLERS, "tidemill.ledger"],
     "tidemill.ledger": CALLERS,
-    "tidemill.worker": [
-        "tidemill.advice",
-        "tidemill.client",
-        "tidemill.cli",
-        "tidemill.clouds",
-        "boto3",
-        "botocore",
-        "click",
-        "rich",
-    ],
+    "tidemill.worker": NOT_IN_WORKERS,
+    # The worker's half of a service.
+    **{f"tidemill.services.{each}.lease": NOT_IN_WORKERS for each in ("batch", "local", "pubsub")},
     "tidemill.ending": CALLERS,
     "tidemill.advice": ["tidemill.cli", "tidemill.client", "tidemill.ledger", "tidemill.worker"],
     # It judges facts, and reads nothing; the rules of services are as pure.
@@ -130,6 +133,7 @@ ALLOWED = {
     "ops.first_account": ["tidemill"],
     "policy": ["tidemill.capacity", "tidemill.mountable", "tidemill.planned_fleet", "tidemill.prices"],
     "localcloud": ["worker_image.tools"],
+    **{f"tidemill.services.{each}.lease": ["tidemill.ledger"] for each in ("batch", "local", "pubsub")},
     "tidemill.descriptor": ["tidemill.layout"],
     "tidemill.machines": ["tidemill.machines"],
     "tidemill.prices": ["tidemill.machines", "tidemill.prices"],

@@ -13,8 +13,8 @@ from tests.stored import submitted, write_round
 from tidemill.job import CostLimit
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.digest import UNKNOWN, RanOn
+from tidemill.services.batch.lease.array import ArrayLease
 from tidemill.store import Store
-from tidemill.worker.leases.array import ArrayLease
 from tidemill.worker.loop import Worker
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tidemill.descriptor import WorkerExit
+from tidemill.services.local.lease import Run
 from tidemill.worker.keeper import FAILURES, Keeper, WorkerProcess
-from tidemill.worker.leases.local import Run
 
 
 class World:

@@ -4,7 +4,7 @@ import pytest
 
 from tidemill.errors import CallerError
 from tidemill.ledger import Round, RoundArray
-from tidemill.worker.leases.array import ArrayLease, ArrayLeases
+from tidemill.services.batch.lease.array import ArrayLease, ArrayLeases
 
 ENV = {"TIDEMILL_JOB": "t-00000000", "TIDEMILL_ROUND": "1", "TIDEMILL_ARRAY": "1", "AWS_BATCH_JOB_ID": "x:2"}
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tidemill.ledger import Round, RoundArray
-from tidemill.worker.leases import local
+from tidemill.services.local import lease as local
 
 ROUND = Round(round=1, arrays=[RoundArray(name="a", first=0, count=3), RoundArray(name="b", chunks=[9, 7, 5])])
 

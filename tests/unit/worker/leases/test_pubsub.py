@@ -15,12 +15,12 @@ import pytest
 from tests.unit.worker.fakes import Clock
 from tidemill.errors import CallerError
 from tidemill.ledger import Round, RoundArray
+from tidemill.services.pubsub.lease import holder, source
+from tidemill.services.pubsub.lease.holder import DEADLINE_SECONDS, Holder
+from tidemill.services.pubsub.lease.source import PubSubLease, PubSubLeases
+from tidemill.services.pubsub.lease.subscription import PubSubError, PubSubRefusedError, Subscription
 from tidemill.worker import google_api
 from tidemill.worker.idle import EMPTY_PULLS, IdlePolicy
-from tidemill.worker.leases import holder, pubsub
-from tidemill.worker.leases.holder import DEADLINE_SECONDS, Holder
-from tidemill.worker.leases.pubsub import PubSubLease, PubSubLeases
-from tidemill.worker.leases.subscription import PubSubError, PubSubRefusedError, Subscription
 
 SECONDS = 60
 ATTRIBUTES = {"job": "t-00000000", "round": "1", "chunk": "7", "job_sha256": "a", "round_sha256": "b"}
@@ -180,8 +180,8 @@ class Answers(Calls):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pubsub, "EMPTY_SECONDS", 0.0)
-    monkeypatch.setattr(pubsub, "LONGEST_PAUSE", 0.001)
+    monkeypatch.setattr(source, "EMPTY_SECONDS", 0.0)
+    monkeypatch.setattr(source, "LONGEST_PAUSE", 0.001)
 
 
 def pulled(leases: PubSubLeases) -> PubSubLease | None:
@@ -240,13 +240,13 @@ class TestLeases:
         leases, _ = self.leases(Clock(0.0), *[PubSubRefusedError("pull: 403 no")] * 1000)
         for _ in range(3):
             pulled(leases)
-        monkeypatch.setattr(pubsub, "REFUSED_SECONDS", 0.0)
+        monkeypatch.setattr(source, "REFUSED_SECONDS", 0.0)
         with pytest.raises(CallerError, match="403 no"):
             until_it_gives_up(leases)
         leases.close()
 
     def test_with_work_in_hand_they_are_borne_for_longer(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(pubsub, "REFUSED_SECONDS", 0.0)
+        monkeypatch.setattr(source, "REFUSED_SECONDS", 0.0)
         leases, _ = self.leases(Clock(0.0), RECEIVED, *[PubSubRefusedError("pull: 403 no")] * 1000)
         lease = pulled(leases)
         assert lease

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from tidemill.ending.message import Message
-from tidemill.worker.leases.array import ArrayLeases
+from tidemill.services.batch.lease.array import ArrayLeases
 from tidemill.worker.leases.place import WorkerPlace
 from tidemill.worker.metadata.ec2 import Ec2Notice, read_machine
 from tidemill.worker.settings import Settings

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 
+from tidemill.services.pubsub.lease.source import PubSubLeases
+from tidemill.services.pubsub.lease.subscription import Subscription
 from tidemill.worker.channels import PubSubTopics
 from tidemill.worker.cloud_log import CloudLog, resource_of
 from tidemill.worker.google_api import Api, endpoint_of
 from tidemill.worker.idle import IdlePolicy
 from tidemill.worker.leases.place import UNKNOWN, WorkerPlace
-from tidemill.worker.leases.pubsub import PubSubLeases
-from tidemill.worker.leases.subscription import Subscription
 from tidemill.worker.metadata.gce import GceMetadata
 from tidemill.worker.output import also_to
 from tidemill.worker.settings import Settings

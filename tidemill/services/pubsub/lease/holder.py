@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from tidemill.worker.leases.subscription import PubSubError, PubSubRefusedError
+from tidemill.services.pubsub.lease.subscription import PubSubError, PubSubRefusedError
 from tidemill.worker.output import log
 
 DEADLINE_SECONDS = 600

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from tidemill.errors import CallerError
 from tidemill.ledger import Round
+from tidemill.services.pubsub.lease.holder import Holder
+from tidemill.services.pubsub.lease.subscription import PubSubError, PubSubRefusedError, Subscription
 from tidemill.worker.idle import IdlePolicy
-from tidemill.worker.leases.holder import Holder
-from tidemill.worker.leases.subscription import PubSubError, PubSubRefusedError, Subscription
 from tidemill.worker.output import log
 
 REFUSED_SECONDS = 120.0
