@@ -22,7 +22,7 @@ from components.services.batch import compute_environment
 from components.services.batch.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
 from components.services.batch.compute_environment import pause_seconds, wait_for_relation
 from components.services.batch.user_data import script, user_data
-from tests.components.recording import Recorder, run, run_with
+from tests.components.recording import Recorder, run_with
 from tests.components.stacks import IMAGE
 from tests.fields import about
 
@@ -30,6 +30,18 @@ RELATION = (
     "deleting Batch Compute Environment (x): ClientException: Cannot delete, found existing JobQueue relationship"
 )
 
+
+VOLUMES = [
+    {"name": "scratch", "host": {"sourcePath": "/var/lib/tidemill/scratch"}},
+    {"name": "cache", "host": {"sourcePath": "/var/lib/tidemill/cache"}},
+    {"name": "tidemill", "host": {"sourcePath": "/var/lib/tidemill/worker"}},
+]
+MOUNT_POINTS = [
+    {"sourceVolume": "scratch", "containerPath": "/scratch", "readOnly": False},
+    {"sourceVolume": "cache", "containerPath": "/cache", "readOnly": False},
+    {"sourceVolume": "tidemill", "containerPath": "/tidemill", "readOnly": True},
+]
+"""Of every definition."""
 
 WORKER = "123456789012.dkr.ecr.us-west-2.amazonaws.com/shared/tidemill-worker@sha256:" + 64 * "a"
 
@@ -40,6 +52,7 @@ def queue(
     *,
     reads_mounts: bool = True,
     unsold: Collection[str] = (),
+    submitter: bool = False,
     **settings: Any,
 ) -> Recorder:
     images = images or {"default": IMAGE}
@@ -61,7 +74,9 @@ def queue(
             reads_mounts=reads_mounts,
             tags={"tidemill:team": "vision"},
         )
-        AwsBatchQueue("q", args)
+        made = AwsBatchQueue("q", args)
+        if submitter:
+            made.grant_submit(aws.iam.Role("r", assume_role_policy="{}"))
 
     return run_with(Recorder(unsold={*unsold}), program)
 
@@ -267,9 +282,7 @@ def test_mounts_of_a_definition():
         }
     )
     assert container(made)["volumes"] == [
-        {"name": "scratch", "host": {"sourcePath": "/var/lib/tidemill/scratch"}},
-        {"name": "cache", "host": {"sourcePath": "/var/lib/tidemill/cache"}},
-        {"name": "tidemill", "host": {"sourcePath": "/var/lib/tidemill/worker"}},
+        *VOLUMES,
         {"name": "mount-data", "host": {"sourcePath": "/mnt/data"}},
         {"name": "mount-models", "host": {"sourcePath": "/var/lib/tidemill/s3/models"}},
         {
@@ -278,9 +291,7 @@ def test_mounts_of_a_definition():
         },
     ]
     assert container(made)["mountPoints"] == [
-        {"sourceVolume": "scratch", "containerPath": "/scratch", "readOnly": False},
-        {"sourceVolume": "cache", "containerPath": "/cache", "readOnly": False},
-        {"sourceVolume": "tidemill", "containerPath": "/tidemill", "readOnly": True},
+        *MOUNT_POINTS,
         {"sourceVolume": "mount-data", "containerPath": "/data", "readOnly": True},
         {"sourceVolume": "mount-models", "containerPath": "/mnt/models", "readOnly": True},
         {"sourceVolume": "mount-shared", "containerPath": "/mnt/shared", "readOnly": False},
@@ -311,16 +322,8 @@ def test_a_job_definition():
             {"name": "AWS_EC2_METADATA_DISABLED", "value": "true"},
         ],
         "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "2048"}],
-        "volumes": [
-            {"name": "scratch", "host": {"sourcePath": "/var/lib/tidemill/scratch"}},
-            {"name": "cache", "host": {"sourcePath": "/var/lib/tidemill/cache"}},
-            {"name": "tidemill", "host": {"sourcePath": "/var/lib/tidemill/worker"}},
-        ],
-        "mountPoints": [
-            {"sourceVolume": "scratch", "containerPath": "/scratch", "readOnly": False},
-            {"sourceVolume": "cache", "containerPath": "/cache", "readOnly": False},
-            {"sourceVolume": "tidemill", "containerPath": "/tidemill", "readOnly": True},
-        ],
+        "volumes": VOLUMES,
+        "mountPoints": MOUNT_POINTS,
         "logConfiguration": {
             "logDriver": "awslogs",
             "options": {
@@ -518,26 +521,11 @@ def test_the_pauses_grow_and_end_after_about_ten_minutes():
 
 
 def test_submitting_to_this_queue_alone():
-    def program() -> None:
-        args = AwsBatchQueueArgs(
-            queue="cpu",
-            settings={"images": {"default": IMAGE}},
-            images={"default": IMAGE},
-            subnet_ids=pulumi.Output.from_input(["s"]),
-            security_group_ids=["g"],
-            instance_profile_arn="p",
-            execution_role_arn="e",
-            job_role_arn="j",
-            store_uri="s3://s",
-            log_group="l",
-            team="vision",
-        )
-        AwsBatchQueue("q", args).grant_submit(aws.iam.Role("r", assume_role_policy="{}"))
-
-    first = run(program).document_of("q-submit-r")[0]
+    statements = queue(submitter=True).document_of("q-submit-r")
+    first = statements[0]
     assert first["Resource"] == ["arn:mock:JobQueue:q-queue", "arn:mock:JobDefinition:q-default:*"]
     assert first["Condition"]["StringEquals"] == {"aws:RequestTag/tidemill:team": "vision"}
-    text = json.dumps(run(program).document_of("q-submit-r"))
+    text = json.dumps(statements)
     assert "RegisterJobDefinition" not in text
     assert "PassRole" not in text
 
