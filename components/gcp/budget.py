@@ -8,7 +8,7 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.config import Budget, part
 from components.gcp.checks import check_budget
-from components.gcp.member import person
+from components.gcp.monitoring import mailboxes
 from components.gcp.project import Project
 
 SPENT = (0.5, 0.8, 1.0)
@@ -69,8 +69,6 @@ class GcpBudget(pulumi.ComponentResource):
         given = {"monthly_usd": args.monthly_usd, "notify": args.notify, "billing_account": args.billing_account}
         wanted = part(Budget, given, "budget")
         check_budget(wanted)
-        self._child = pulumi.ResourceOptions(parent=self)
-        channels = [self._channel(name, address, args.labels).name for address in sorted(wanted.notify)]
         made = gcp.billing.Budget(
             f"{name}-monthly",
             billing_account=args.billing_account,
@@ -90,24 +88,14 @@ class GcpBudget(pulumi.ComponentResource):
                 _rule(FORECAST, "FORECASTED_SPEND"),
             ],
             all_updates_rule=gcp.billing.BudgetAllUpdatesRuleArgs(
-                monitoring_notification_channels=channels,
+                monitoring_notification_channels=mailboxes(self, name, wanted.notify, args.labels),
                 # Otherwise every administrator of the billing account gets the notices of every team's budget too.
                 disable_default_iam_recipients=True,
             ),
-            opts=self._child,
+            opts=pulumi.ResourceOptions(parent=self),
         )
         self.budget = made.name
         self.register_outputs({"budget": self.budget})
-
-    def _channel(self, name: str, address: str, labels: dict[str, str] | None) -> gcp.monitoring.NotificationChannel:
-        return gcp.monitoring.NotificationChannel(
-            f"{name}-{person(address).name}",
-            display_name=address,
-            type="email",
-            labels={"email_address": address},
-            user_labels=labels,
-            opts=self._child,
-        )
 
 
 def _rule(share: float, basis: str) -> gcp.billing.BudgetThresholdRuleArgs:

@@ -99,23 +99,13 @@ class GcpMonitoring(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         self.alarms = []
         if settings.tells:
-            self._channels = [*map(self._channel, sorted(settings.notify)), *settings.channels]
+            self._channels = [*mailboxes(self, name, settings.notify, args.labels), *settings.channels]
             self.alarms = [self._trouble(), self._silent(), self._failed(settings.failed_percent)]
         if settings.dashboard:
             self._dashboard()
         if settings.queries:
             self._queries()
         self.register_outputs({"alarms": self.alarms})
-
-    def _channel(self, address: str) -> pulumi.Output[str]:
-        return gcp.monitoring.NotificationChannel(
-            f"{self._name}-{person(address).name}",
-            display_name=address,
-            type="email",
-            labels={"email_address": address},
-            user_labels=self._args.labels,
-            opts=self._child,
-        ).name
 
     @property
     def _lines(self) -> pulumi.Output[str]:
@@ -209,6 +199,23 @@ class GcpMonitoring(pulumi.ComponentResource):
             dashboard_json=values.apply(lambda values: json.dumps(dashboard.body(args.pipeline, **values))),
             opts=self._child,
         )
+
+
+def mailboxes(
+    component: pulumi.Resource, name: str, addresses: list[str], labels: dict[str, str] | None
+) -> list[pulumi.Output[str]]:
+    """Full names of new notification channels to e-mail addresses, children of the component that tells them."""
+    return [
+        gcp.monitoring.NotificationChannel(
+            f"{name}-{person(address).name}",
+            display_name=address,
+            type="email",
+            labels={"email_address": address},
+            user_labels=labels,
+            opts=pulumi.ResourceOptions(parent=component),
+        ).name
+        for address in sorted(addresses)
+    ]
 
 
 def _promql(title: str, query: pulumi.Input[str]) -> gcp.monitoring.AlertPolicyConditionArgs:
