@@ -103,7 +103,7 @@ def test_it_holds_what_a_worker_imports_and_no_more(built):
     assert names >= {"worker", "ledger", "store", "manifest.py"}
     assert names.isdisjoint(tree.NOT_OURS)
     rooms = [built.tree / "site" / "tidemill" / room for room in tree.ROOMS]
-    parts = {path.name for room in rooms for path in room.glob("*/*")} - {"__pycache__"}
+    parts = {path.name for room in rooms for path in room.glob("[!_]*/*")} - {"__pycache__"}
     assert parts == {*tree.PARTS}
     installed = {path.name.split("-")[0] for path in (built.tree / "site").glob("*.dist-info")}
     assert installed >= {"obstore", "pydantic", "pydantic_core", "zstandard"}
