@@ -14,24 +14,40 @@ import yaml
 from components.rooms import CLOUDS
 from ops.clouds import facts
 from ops.review.models import Finding, Severity
+from tidemill import services
 
 Read = Callable[[str, bool], str | None]
 """The text of a path, before (True) or after; None where it does not exist."""
 
 _HOME = "the home of CI's identities and of the state changes"
+_COUNTS = "how the policies count machines and money changes: what they refused may pass"
+_TOOLS = "what reviews, plans and deploys changes"
+_RECORDS = [path for cloud in CLOUDS for path in (f"clouds/{cloud}", f"services/{services.of_cloud(cloud).name}")]
+"""Packages of `tidemill` whose records policies ask."""
 GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("policy/", "high", "the policies change: what they refused may pass"),
     (".github/", "high", "what runs with CI's logins, or who must approve, changes"),
     ("bootstrap/", "high", _HOME),
     *((f"components/{cloud}/ci", "high", "what CI's identities may do changes") for cloud in CLOUDS),
     *((f"components/{cloud}/bootstrap.py", "high", _HOME) for cloud in CLOUDS),
-    ("ops/", "medium", "what reviews, plans and deploys changes"),
+    ("ops/", "medium", _TOOLS),
+    ("components/rooms.py", "medium", _TOOLS),
     ("requirements.txt", "medium", "the packages that run with CI's logins change"),
     ("pyproject.toml", "medium", "the packages that run with CI's logins change"),
     ("Makefile", "medium", "what CI runs before it logs in changes"),
     ("tidemill/mountable.py", "high", "which folders of a machine jobs may mount changes"),
+    ("tidemill/capacity.py", "high", _COUNTS),
+    ("tidemill/planned_fleet.py", "high", _COUNTS),
+    ("tidemill/__init__.py", "high", _COUNTS),
+    *((f"tidemill/{each}/__init__.py", "high", _COUNTS) for each in ("clouds", "services", *_RECORDS)),
+    # Their data is refreshed now and then.
+    ("tidemill/machines/", "medium", "the machines that the policies count by change"),
+    ("tidemill/prices/", "medium", "the prices that the policies count by change"),
 )
-"""Beginnings of paths, how bad a change there is by itself, and its title. CODEOWNERS names the same folders."""
+"""Beginnings of paths, how bad a change there is by itself, and its title. CODEOWNERS names the same folders.
+
+The policy pack imports what is listed of `tidemill`.
+"""
 
 _ENVIRONMENT = re.compile(r"policy/environments/([^/]+)\.json")
 _STACK = re.compile(r"stacks/Pulumi\.([^/]+)\.yaml")
