@@ -72,6 +72,9 @@ def of_group(
 
 def market_of(template: Mapping[str, Any]) -> Market | None:
     """The market of a template's machines: `spot` or `on_demand`; None if unknown."""
+    scheduling = template.get("scheduling")
+    if scheduling is not None and not isinstance(scheduling, Mapping):
+        return None
     model, preemptible = (_at(template, "scheduling", key) for key in ("provisioningModel", "preemptible"))
     if isinstance(model, str):
         return "spot" if model == "SPOT" else "on_demand"
@@ -87,12 +90,14 @@ def hourly(cloud: str, fleet: PlannedFleet, price: Callable[[str], MachinePrice 
     Args:
         price: Of a type; None where it is unknown.
     """
-    counts, service = {}, of_cloud(cloud)
+    counts, countless, service = {}, set(), of_cloud(cloud)
     for kind in sorted(set(fleet.types)):
-        size = cpus_of(cloud, kind)
-        limited = most_machines(service, fleet.cpus, size) if fleet.cpus is not None and size else 0
-        counts[kind] = limited if fleet.machines is None else fleet.machines
-    return fleet_usd(counts, fleet.market, lambda kind: price(kind) if counts[kind] else None, fleet.percent)
+        size, counts[kind] = cpus_of(cloud, kind), fleet.machines or 0
+        if fleet.machines is None and fleet.cpus is not None and size:
+            counts[kind] = most_machines(service, fleet.cpus, size)
+        elif fleet.machines is None:
+            countless.add(kind)
+    return fleet_usd(counts, fleet.market, lambda kind: None if kind in countless else price(kind), fleet.percent)
 
 
 def whole(value: Any) -> int | None:
