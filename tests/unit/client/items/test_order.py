@@ -3,12 +3,13 @@
 from itertools import pairwise
 
 import pytest
+from click import Context
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
-from tidemill.cli.submit import show_preview
+from tidemill.cli.submit import command, show_preview
 from tidemill.client.items.open_items import open_items
 from tidemill.client.items.order import order_of, weigher
 from tidemill.client.items.spool import Spool
@@ -130,7 +131,8 @@ def test_a_rehearsal_says_that_chunks_differ(capsys):
     made, _ = pipeline()
     items = [Item(number, f"s3://a/{number}", {"s": number}) for number in range(100)]
     found = made.preview(["work", "{uri}"], items, queue="cpu", longest_first="s", item_seconds=20)
-    show_preview(found, as_json=False)
+    with Context(command):
+        show_preview(found, as_json=False)
     assert f"100 in {found.chunks} chunks of up to {found.chunk_size}, all expected" in capsys.readouterr().out
 
 
