@@ -1,4 +1,4 @@
-"""Drift reports. A script stands in for pulumi; tests/engine/test_ci.py lets the engine detect drift."""
+"""Drift reports. A script stands in for pulumi; tests/engine/test_bootstrap.py lets the engine detect drift."""
 
 import json
 from collections.abc import Sequence
