@@ -310,10 +310,11 @@ def _about(report: JobReport) -> str:
         f"Counts are exact. Quantiles are within 2 %. Times, resources and machines come from {read}; attempts that a "
         f"reclaim ended are not in them."
     )
+    cpus = "CPU" if report.asked_cpus == 1 else "CPUs"
     gpus = f", {counted(report.asked_gpus, 'GPU')}" if report.asked_gpus else ""
     rows = [
         ("program", " ".join(report.command)),
-        ("an item asks for", f"{report.asked_cpus:g} CPUs, {mebibytes(report.asked_memory_mib)}{gpus}"),
+        ("an item asks for", f"{report.asked_cpus:g} {cpus}, {mebibytes(report.asked_memory_mib)}{gpus}"),
         ("chunks", f"{report.chunks_done:,} of {report.chunks:,} done, {counted(report.chunk_size, 'item')} each"),
         ("rounds", f"{report.rounds}"),
         ("workers", ", ".join(f"tidemill {version}" for version in report.versions if version) or "unknown"),
