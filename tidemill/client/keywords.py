@@ -9,7 +9,7 @@ from inspect import Parameter, getdoc, signature
 from typing import Concatenate, ParamSpec, TypeVar
 
 from tidemill.errors import CallerError, nearest
-from tidemill.request import JobRequest, complete
+from tidemill.request import STATE, JobRequest, complete
 
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
@@ -19,12 +19,14 @@ Result = TypeVar("Result")
 complete()
 KEYWORDS = frozenset(field.name for field in fields(JobRequest))
 _OTHER_NAMES = {
+    "item_time": "item_seconds",
+    "items": "sweep",
     "memory": "memory_mib",
     "timeout": "timeout_seconds",
     "n_jobs": "max_parallel",
     "workers": "max_parallel",
 }
-"""Names of keywords on the command line and in other libraries."""
+"""Names of keywords on the command line, in other methods and in other libraries."""
 
 
 def taking(
@@ -35,11 +37,12 @@ def taking(
 
     def decorate(method: Callable[[Owner, Request], Result]) -> Callable[Concatenate[Owner, P], Result]:
         taken = signature(make)
+        known = {*keywords, *(name for name, one in taken.parameters.items() if one.kind is not Parameter.VAR_KEYWORD)}
 
         @wraps(method)
         def called(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
             if keywords:
-                check_keywords(method.__name__, kwargs, {*keywords, *taken.parameters})
+                check_keywords(method.__name__, kwargs, known)
                 try:
                     taken.bind(*args, **kwargs)
                 except TypeError as error:
@@ -65,10 +68,19 @@ def check_keywords(verb: str, given: Iterable[str], known: Iterable[str]) -> Non
     for name in given:
         if name in names:
             continue
-        near = f" Did you mean {_OTHER_NAMES[name]!r}?" if name in _OTHER_NAMES else nearest(name, names)
         raise CallerError(
-            f"`{verb}` has no setting {name!r}.{near}",
+            f"`{verb}` has no setting {name!r}.{_near(name, names)}",
             f"It has: {', '.join(names)}.",
             what=name,
             allowed=", ".join(names),
         )
+
+
+def _near(name: str, names: list[str]) -> str:
+    """The keyword that is probably meant, as a sentence after a space."""
+    for setting, about in STATE.items():
+        # An earlier name of the flag is as likely.
+        if name in (setting, about.old.removeprefix("--").replace("-", "_")) and "state" in names:
+            return f" It goes into `state`: state={{{setting!r}: ...}}."
+    other = _OTHER_NAMES.get(name)
+    return f" Did you mean {other!r}?" if other in names else nearest(name, names)

@@ -139,7 +139,7 @@ class Pipeline:
 
         return preview(self.site, request)
 
-    @taking(training, KEYWORDS)
+    @taking(training, KEYWORDS - {"items"})
     def train(self, request: JobRequest) -> Job:
         """Send a job that has hyperparameters in place of items: the command runs once for every combination.
 
@@ -163,7 +163,7 @@ class Pipeline:
 
         return submit(self.site, request)
 
-    @taking(training, KEYWORDS)
+    @taking(training, KEYWORDS - {"items"})
     def preview_training(self, request: JobRequest) -> JobPreview:
         """The same as `preview` for `train`, whose arguments it has.
 

@@ -24,6 +24,20 @@ WRONG = {
     ),
     "keyword of a dry run": (lambda p: p.preview(COMMAND, uris(1), memory="2G"), "`preview` has no setting 'memory'."),
     "keyword of a training": (lambda p: p.train(COMMAND, swep={"lr": [1]}), "`train` has no setting 'swep'. Did you"),
+    "keyword of a submit": (
+        lambda p: p.train(COMMAND, items="x"),
+        "`train` has no setting 'items'. Did you mean 'sweep'? It has: ",
+    ),
+    "a name that is none": (lambda p: p.train(COMMAND, options=3), "`train` has no setting 'options'. It has: "),
+    "a setting of state": (
+        lambda p: p.submit(COMMAND, uris(1), from_job="x"),
+        "`submit` has no setting 'from_job'. It goes into `state`: state={'from_job': ...}. It has: ",
+    ),
+    "its earlier name": (
+        lambda p: p.submit(COMMAND, uris(1), snapshot_every=9),
+        "`submit` has no setting 'snapshot_every'. It goes into `state`: state={'snapshot_seconds': ...}. It has: ",
+    ),
+    "sweep": (lambda p: p.train(COMMAND, "lr=1"), "sweep is 'lr=1'; it must be a dict. Write {'lr': [1e-3, 3e-4]}."),
     "no items": (lambda p: p.submit(COMMAND, queue="cpu"), "`submit`: missing a required argument: 'items'."),
     "env": (lambda p: p.submit(COMMAND, uris(1), queue="cpu", env=["A=1"]), "env is ['A=1']; it must be a dict."),
     "inputs": (

@@ -51,6 +51,9 @@ class Sweep:
         rows: Iterable[Mapping[str, Any]] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
     ) -> None:
+        for name, given in (("sweep", grid), ("hyperparameters", hyperparameters)):
+            if not isinstance(given, Mapping | None):
+                raise CallerError.about(name, given, "a dict", "Write {'lr': [1e-3, 3e-4]}.")
         self._grid, self._fixed = dict(grid or {}), dict(hyperparameters or {})
         self._rows: list[Mapping[str, Any]] = [{}] if rows is None else list(rows)
         if not self._rows:
@@ -62,7 +65,7 @@ class Sweep:
         if self._count > MAX_COMBINATIONS:
             raise _wrong(
                 f"sweep has {self._count} combinations; a job may have {MAX_COMBINATIONS}.",
-                "Give fewer values, or list chosen combinations in a file (`sweep_file`).",
+                "Give fewer values, or list chosen combinations (`sweep_file`, in Python `rows`).",
                 value=str(self._count),
                 allowed=f"at most {MAX_COMBINATIONS} combinations",
             )
@@ -107,7 +110,7 @@ class Sweep:
 
     def _check_list(self, name: str, values: Any) -> None:
         if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-            fix = "Put one value into a list; what does not vary is a hyperparameter (`hp`)."
+            fix = "Put one value into a list; what does not vary goes into the `hyperparameters` of a Sweep."
             raise CallerError.about(f"sweep.{name}", values, "a list of values", fix)
         if not values:
             raise _no_value(f"sweep.{name}")
