@@ -91,6 +91,8 @@ def flags_of(command: click.Command | None) -> dict[str, str]:
     """By keyword: the flag that sets it."""
     params = command.params if command else []
     flags = {param.name or "": param.opts[0] for param in params if isinstance(param, click.Option)}
+    if "no_state" in flags:
+        flags["state"] = f"leave out {flags['no_state']}"
     return flags | ({"command": "PROGRAM after `--`"} if getattr(command, "takes_program", False) else {})
 
 
@@ -106,14 +108,16 @@ def as_typed(text: str, flags: Mapping[str, str]) -> str:
             return typed or found[0]
         from shlex import quote
 
-        return f"{typed} {quote(value.strip(repr('')))}"
+        # In backticks still, because a full stop after `--code .` would read as part of it.
+        return f"`{typed} {quote(value.strip(repr('')))}`"
 
     return re.sub(r"`([a-z_.]+)(?:=([^`]*))?`", flag, text)
 
 
 def message_of(error: TidemillError, flags: Mapping[str, str]) -> str:
     """An error as a person reads it who typed the command."""
-    subject = flags.get(error.what.replace(".", "_"))
+    keyword, _, key = error.what.partition(".")
+    subject = flags.get(error.what.replace(".", "_")) or (key and keyword in flags and f"{flags[keyword]} {key}")
     text = str(error)
     # Items are arguments as well, and a pipeline may be of the environment.
     if (

@@ -70,7 +70,7 @@ def find_spec(store: Store, job: str) -> JobSpec:
         raise CallerError.about("job", job, allowed, "Give the id that `tidemill submit` printed.")
     spec = known_spec(store, job) if is_id else next(newest_specs(store, job), None)
     if spec is None:
-        advice = "Check the name with `tidemill jobs`, or give --pipeline."
+        advice = "Check the name with `tidemill jobs`; it may be a job of another pipeline."
         raise CallerError(f"There is no job {job!r} in {store.uri}/jobs.", advice, what="job")
     return spec
 

@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from tidemill.cli import main, show, submit
+from tidemill.cli import main, show, submit, train
 from tidemill.cli.app import after_interrupt
-from tidemill.cli.options import as_typed, flags_of
+from tidemill.cli.options import as_typed, flags_of, message_of
 from tidemill.cli.show import mebibytes
 from tidemill.client import Pipeline
 from tidemill.client.rounds import deliveries
 from tidemill.client.watch.live import Lines
 from tidemill.clouds.account import LogLine
-from tidemill.errors import CloudError
+from tidemill.errors import CallerError, CloudError
 from tidemill.services.backend import QueueState
 
 HEAVY = ("boto3", "botocore", "obstore", "rich", "pydantic", "zstandard", "tidemill.client", "tidemill.job")
@@ -488,12 +488,25 @@ def test_a_queue_that_takes_no_jobs_is_told_before_anything_is_written(stack, ca
 @pytest.mark.parametrize(
     ("text", "typed"),
     [
-        ("Send its folder: `code='.'`.", "Send its folder: --code .."),
-        ("Give the folder: `code=DIR`.", "Give the folder: --code DIR."),
+        ("Send its folder: `code='.'`.", "Send its folder: `--code .`."),
+        ("Give the folder: `code=DIR`.", "Give the folder: `--code DIR`."),
         ("Let them keep it: `state=True`, or `max_parallel`.", "Let them keep it: --state, or --max-parallel."),
-        ("Give it as the only source: `items='job://t/*'`.", "Give it as the only source: --items 'job://t/*'."),
+        ("Give it as the only source: `items='job://t/*'`.", "Give it as the only source: `--items 'job://t/*'`."),
         ("`tidemill resume t` finishes it; `layout` stays.", "`tidemill resume t` finishes it; `layout` stays."),
     ],
 )
 def test_keywords_of_the_sdk_are_flags_on_the_command_line(text, typed):
     assert as_typed(text, flags_of(submit.command)) == typed
+
+
+def test_a_training_keeps_state_unless_it_is_told_not_to():
+    assert (
+        as_typed("Let them keep it: `state=True`.", flags_of(train.command))
+        == "Let them keep it: leave out --no-state."
+    )
+
+
+def test_an_error_names_the_key_of_a_flag():
+    error = CallerError.about("env.1A", "2", "names made of letters", "Rename it.")
+    assert message_of(error, flags_of(submit.command)).startswith("--env 1A is '2'; it must be names")
+    assert message_of(error, {}).startswith("env.1A is '2'; it must be names")

@@ -262,7 +262,7 @@ def _queue(site: Site, name: str) -> tuple[str, Queue]:
     if site.local:
         raise CallerError(
             f"The queue {chosen!r} is of this machine, which costs nothing and is not taken away.",
-            "Name a pipeline on AWS or GCP with --pipeline.",
+            "Ask a pipeline on AWS or GCP.",
             what="queue",
             value=repr(chosen),
         )

@@ -48,7 +48,7 @@ def new_limit(
     if max_usd is None:
         if usd_per_item_hour is not None:
             raise CallerError(
-                "usd_per_item_hour is given without max_usd; the limit is computed from that price.", what="max_usd"
+                "`usd_per_item_hour` is given without `max_usd`; the limit is computed from that price.", what="max_usd"
             )
         return None
     check_usd("max_usd", max_usd)
@@ -83,7 +83,7 @@ def _price(site: Site, place: Placement, log: Log) -> float:
         usd = hourly[rung.market]
         if usd is None:
             raise CallerError(
-                f"max_usd needs a price, and none is known of queue {place.queue_name!r} in {descriptor.region}.",
+                f"`max_usd` needs a price, and none is known of queue {place.queue_name!r} in {descriptor.region}.",
                 "State what an hour of an item's share of a machine costs: `usd_per_item_hour`.",
                 what="max_usd",
             )

@@ -107,7 +107,7 @@ def long_on_spot(spec: JobSpec, queue: Queue, item_seconds: float | None) -> str
     seconds = item_seconds or spec.timeout_seconds
     if spec.state is not None or seconds <= ITEM_SECONDS or not any(rung.market == "spot" for rung in queue.capacity):
         return None
-    kept = "" if spec.function else " With `state=True`, {state} is a folder that they find again."
+    kept = "" if spec.function else " {state} is a folder that they find again: `state=True`."
     return f"Items may take {duration(seconds)}, and begin anew when their Spot machine is taken away.{kept}"
 
 

@@ -85,7 +85,7 @@ def opened(code: str | Path | Checkout | None) -> str | Path | Checkout | None:
 def check_libs(libs: Sequence[str | Path], code: str | Path | Checkout | None) -> None:
     """Refuse folders that travel with code, when there is no code."""
     if libs and code is None:
-        raise CallerError("libs are given without code.", "Give the folder of the program: `code=DIR`.", what="lib")
+        raise CallerError("`libs` is given without `code`.", "Give the folder of the program: `code=DIR`.", what="lib")
 
 
 def _parsed(code: str) -> _Source:

@@ -83,7 +83,9 @@ def read_metrics(ledger: Ledger, spec: JobSpec) -> Iterator[ItemMetrics]:
     """
     if not spec.metrics:
         raise CallerError(
-            f"{spec.job} keeps no metrics.", "Say what to look for when you send it: `metrics`.", what="job"
+            f"{spec.job} keeps no metrics.",
+            "A job keeps those that it was sent with: --metric NAME=REGEX, in Python `metrics`.",
+            what="job",
         )
     names: dict[int, list[str]] = defaultdict(list)
     for round_ in ledger.rounds():

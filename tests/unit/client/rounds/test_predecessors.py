@@ -251,7 +251,7 @@ def test_a_job_that_has_expired_never_lets_another_begin(made, monkeypatch):
 
 AN_ID = "a job's id, <name>-<8 hex digits>, or its name. Give the id that `tidemill submit` printed."
 RETRY = "`tidemill retry FIRST --failed` first, or leave it out."
-NO_JOB = "in memory:///jobs. Check the name with `tidemill jobs`, or give --pipeline."
+NO_JOB = "in memory:///jobs. Check the name with `tidemill jobs`; it may be a job of another pipeline."
 BEFORE = {
     "nothing": lambda p, c: None,
     "cancelled": lambda p, c: submit(p, "first").cancel(),

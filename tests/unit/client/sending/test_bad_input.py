@@ -53,7 +53,7 @@ SUBMITS = {
     "a price without a limit": (
         ["--queue", "cpu", "--usd-per-item-hour", "0.1", ITEM, *PROGRAM],
         "max_usd",
-        ["usd_per_item_hour"],
+        ["--usd-per-item-hour is given without --max-usd"],
     ),
     "a limit where no price is known": (
         ["--queue", "cpu", "--max-usd", "5", ITEM, *PROGRAM],
