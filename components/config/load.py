@@ -68,7 +68,8 @@ def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
 def _filled_queue(cloud: str, queue: Any) -> Any:
     named = queue.get("service") if isinstance(queue, Mapping) else None
     service = services.find(named) if isinstance(named, str) else None
-    return service_room(service or services.of_cloud(cloud), "keys").filled(queue)
+    own = service if service and cloud in service.clouds else services.of_cloud(cloud)
+    return service_room(own, "keys").filled(queue)
 
 
 def from_pulumi() -> StackConfig:

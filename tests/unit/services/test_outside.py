@@ -100,6 +100,7 @@ def test_a_pipeline_may_have_its_queues_alone() -> None:
     [
         ({"toys": TOYS | {"service": "toi"}}, r'queues\.toys\.service: "toi" .* services of AWS: batch, toy\. '),
         ({"toys": TOYS | {"service": "pubsub"}}, r'queues\.toys\.service: "pubsub" .* services of AWS: batch, toy\. '),
+        ({"toys": TOYS | {"service": "local"}}, r'queues\.toys\.service: "local" .* services of AWS: batch, toy\. '),
         ({"toys": TOYS | {"options": {"shelf": 3}}}, r"queues\.toys\.options\.shelf: 3 .* a text"),
         ({"toys": TOYS | {"options": {}}}, r"queues\.toys\.options\.shelf is missing"),
         ({"cpu": TOYS | {"service": "batch"}}, r"queues\.cpu\.options: .* only for a service that a package adds"),
