@@ -73,13 +73,18 @@ def log_ticks(low: float, high: float, words: Callable[[float], str], binary: bo
     choices = [[factor * 10.0**power for power in powers for factor in factors] for factors in ((1, 2, 5), (1,))]
     if binary:
         choices = [[2.0**n for n in range(-10, 60, skip)] for skip in (1, 2, 3, 5)]
-    # Less than a decade may hold hardly one of these.
+    # A decade or less may hold hardly one of these.
     choices.insert(0, [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)])
     positions: list[float] = []
     for values in choices if high / low < 3 else choices[1:]:
         positions = [value for value in values if low <= value <= high]
         if 2 <= len(positions) <= 6:
             break
+    finer = 4
+    while len(positions) < 2:
+        finer *= 2
+        step = nice_step(high - low, finer)
+        positions = [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
     return [Tick(math.log(value / low) / span, words(value)) for value in positions]
 
 

@@ -20,6 +20,7 @@ from tidemill.client.report.failures import group_failures
 from tidemill.client.report.model import JobReport
 from tidemill.client.report.page import POLICY, page_of, redacted
 from tidemill.client.report.style import STYLE
+from tidemill.client.report.svg import log_ticks
 from tidemill.clouds.emulated import emulated
 from tidemill.errors import CallerError, DamagedError, StoreDeniedError
 from tidemill.ledger.documents import UnreadableError
@@ -347,3 +348,10 @@ def test_a_place_that_cannot_be_written_to_is_refused(place):
     with pytest.raises(CallerError) as error:
         made_job(24, 24).job.write_report(place)
     assert error.value.what == "output"
+
+
+@pytest.mark.parametrize("ratio", [1.02, 1.5, 2.5, 3.4, 10, 1e4])
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_logarithmic_axis_has_labels(ratio, binary):
+    for low in (0.0007, 0.21, 0.55, 1.63, 37):
+        assert 2 <= len(log_ticks(low, low * ratio, str, binary)) <= 12
