@@ -29,14 +29,17 @@ class Room:
         return import_module(f"{self.package}.{name}")
 
 
-def find_record(package: str, record: str) -> Any:
-    """A record by the package that has it in this repository, or by an entry point; None where there is none.
+def find_record(group: str, name: str, record: str) -> Any:
+    """A record by its room in this repository, or by an entry point; None where there is none.
 
     Args:
-        package: Such as `tidemill.services.batch`. An installed package names its record in an entry point `batch` of
-            the group `tidemill.services`.
+        group: The package whose folders are rooms, and the entry points of installed packages: `tidemill.services`.
+        name: The room's, as a document or a person wrote it: `batch`.
         record: The record's name in its module.
     """
+    if "." in name:  # a module inside a room, or outside all of them
+        return None
+    package = f"{group}.{name}"
     try:
         return getattr(import_module(package), record, None)
     except ModuleNotFoundError as error:
@@ -45,5 +48,4 @@ def find_record(package: str, record: str) -> Any:
     # Imported late: to look for packages takes a while.
     from importlib.metadata import entry_points
 
-    group, _, name = package.rpartition(".")
     return next((each.load() for each in entry_points(group=group, name=name)), None)

@@ -236,7 +236,7 @@ def parse_descriptor(data: bytes, uri: str) -> Descriptor:
             raise CallerError.about(
                 f"queues.{name}.service",
                 queue.service,
-                "a service of this version or of an installed package",
+                f"a service for {descriptor.cloud}, of this version or of an installed package",
                 f"Install the package that has it, where {uri} is used.",
             ) from None
     return descriptor

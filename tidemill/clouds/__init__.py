@@ -42,7 +42,7 @@ class Cloud(Room):
 
 def find(name: str) -> Cloud | None:
     """The record of a cloud of this repository or of an installed package; None where there is none."""
-    return find_record(f"{GROUP}.{name}", "CLOUD")
+    return find_record(GROUP, name, "CLOUD")
 
 
 def of_uri(uri: str) -> Cloud | None:

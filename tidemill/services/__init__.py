@@ -72,19 +72,19 @@ _Queue = TypeVar("_Queue", bound=Served)
 
 def find(name: str) -> Service | None:
     """The record of a service of this repository or of an installed package; None where there is none."""
-    return find_record(f"{GROUP}.{name}", "SERVICE")
+    return find_record(GROUP, name, "SERVICE")
 
 
 def of_queue(cloud: str, queue: Served | None) -> Service:
     """The service of a queue of a cloud.
 
     Raises:
-        LookupError: There is no such cloud, or no such service.
+        LookupError: There is no such cloud, or it has no such service.
     """
     if queue is None or queue.service is None:
         return of_cloud(cloud)
     service = find(queue.service)
-    if not service:
+    if not (service and cloud in service.clouds):
         raise LookupError(f"no service {queue.service!r}")
     return service
 

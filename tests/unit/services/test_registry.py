@@ -26,10 +26,20 @@ def test_every_cloud_is_found_by_the_uris_of_its_stores() -> None:
 def test_a_name_that_nobody_has_is_told() -> None:
     assert services.find("nothing") is None
     assert services.find("backend") is None
+    # A document may name a record, but no module inside a room.
+    assert [find(name) for find in (services.find, clouds.find) for name in ("batch.backend", "batch.a.b", "..")] == (
+        6 * [None]
+    )
     with pytest.raises(LookupError, match="no service 'nothing'"):
         services.of_queue("aws", queue(service="nothing"))
     data = descriptor("s3://store", queues={"cpu": queue(service="nothing")}).model_dump_json().encode()
     with pytest.raises(CallerError, match=r"^queues\.cpu\.service is 'nothing'; .* Install the package"):
+        site.parse_descriptor(data, "s3://store/pipeline.json")
+    # A service of another cloud, whose backend would be handed a wrong account.
+    with pytest.raises(LookupError, match="no service 'local'"):
+        services.of_queue("aws", queue(service="local"))
+    data = descriptor("s3://store", queues={"cpu": queue(service="pubsub")}).model_dump_json().encode()
+    with pytest.raises(CallerError, match=r"'pubsub'; it must be a service for aws"):
         site.parse_descriptor(data, "s3://store/pipeline.json")
     data = descriptor("s3://store", cloud="nowhere").model_dump_json().encode()
     with pytest.raises(CallerError, match=r"^cloud is 'nowhere'; .* Install the package"):
