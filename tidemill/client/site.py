@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
@@ -153,6 +154,9 @@ def read_site(uri: str) -> Site:
         advice = "Give the stack's output pipeline_uri."
         raise CallerError.about("pipeline", uri, f"a URI that ends with /{layout.DESCRIPTOR}", advice)
     try:
+        # Opening a store of this machine makes its folder.
+        if folder.startswith("file://") and not Path(unquote(urlsplit(folder).path)).is_dir():
+            raise StoreMissingError(folder)
         data = _open(folder).get(layout.DESCRIPTOR)
     except StoreMissingError:
         advice = "Give the stack's output pipeline_uri (`pulumi stack output pipeline_uri`)."

@@ -112,6 +112,14 @@ def test_a_mistake_is_told_and_changes_nothing(uris, capsys, arguments, words):
     assert contexts.read().current == "vision-dev"
 
 
+def test_a_pipeline_of_this_machine_that_is_not_there_leaves_no_folder(tmp_path, capsys):
+    missing = tmp_path / "a folder" / "pipeline.json"
+    for arguments in (["use", missing.as_uri()], ["status", "tiles", "--pipeline", str(missing)]):
+        assert main(arguments) == 2
+        assert f"{missing.as_uri()} does not exist. Give" in capsys.readouterr().err
+    assert not missing.parent.exists()
+
+
 def test_a_name_that_could_be_a_uri_is_refused(uris, capsys):
     assert main(["use", uris["dev"], "--name", "a/b"]) == 2
     assert "--name is 'a/b'" in capsys.readouterr().err
