@@ -28,7 +28,7 @@ def checked_tags(tags: Mapping[str, str], billed: bool, log: Log) -> dict[str, s
         CallerError: AWS would refuse one, or its name means something to the stack.
     """
     if tags and not billed:
-        log("tags are kept with the job; only AWS has them in its cost reports.")
+        log("`tags` are kept with the job; only AWS has them in its cost reports.")
     if len(tags) > MAX_TAGS:
         raise CallerError.about("tags", len(tags), f"at most {MAX_TAGS}", "Leave some out.")
     for key, value in tags.items():

@@ -159,7 +159,7 @@ def _draft(
     service = site.service(place.queue_name)
     if request.slots > 1 and service.slots == "machine":
         cloud = site.descriptor.cloud.upper()
-        request.log(f"slots has no effect on {cloud}: a machine runs as many items side by side as fit.")
+        request.log(f"`slots` has no effect on {cloud}: a machine runs as many items side by side as fit.")
     state = with_origin(site.store, settings_of(request.state))
     check_libs(request.libs, request.code)
     code = opened(request.code)

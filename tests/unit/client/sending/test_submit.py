@@ -63,7 +63,7 @@ def test_slots_have_no_effect_on_gcp():
     said: list[str] = []
     job = target.submit(COMMAND, uris(1), queue="cpu", slots=64, log=said.append)
     assert job.spec.slots == 1
-    assert "slots has no effect on GCP" in said[0]
+    assert "`slots` has no effect on GCP" in said[0]
 
 
 @pytest.mark.parametrize("program", [{"command": len}, {"command": None, "function": len}])
