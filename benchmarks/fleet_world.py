@@ -1,8 +1,9 @@
 """A fleet in virtual time: machines, a queue and its late metric, under a policy that decides which machines leave.
 
-The product's own code makes the decisions: `tidemill.worker.idle` says when a machine leaves, and the reconciler's
-`decide` says what to remove. The instance group and its autoscaler are localcloud's, based on docs/cloud-facts.md. Only
-the duration of items, the Spot reclaims and the immediate delivery of messages are a mere model.
+The product's own code makes the decisions: `tidemill.worker.machine.idle` says when a machine leaves, and the
+reconciler's `decide` says what to remove. The instance group and its autoscaler are localcloud's, based on
+docs/cloud-facts.md. Only the duration of items, the Spot reclaims and the immediate delivery of messages are a mere
+model.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from localcloud.gcp.compute.autoscaler import Autoscaler
 from localcloud.gcp.compute.capacity import Capacity, Limit
 from localcloud.gcp.compute.group import LONGEST_CALL, Group, GroupError
 from localcloud.gcp.compute.managed import Managed, Timing
-from tidemill.worker.idle import IdlePolicy
+from tidemill.worker.machine.idle import IdlePolicy
 
 SAMPLE_SECONDS, LATE_SECONDS = 60, 120
 """The time between two samples of the backlog, and the delay until one can be read."""

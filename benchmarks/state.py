@@ -37,9 +37,9 @@ from tidemill.job import StateSettings
 from tidemill.services import of_cloud
 from tidemill.state import Saver, Snapshot, Snapshots, scan
 from tidemill.store import Store
-from tidemill.worker.faults import ItemError
-from tidemill.worker.item_state import ItemState
-from tidemill.worker.stop import Stop
+from tidemill.worker.items.item_state import ItemState
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.programs.faults import ItemError
 
 KILLS = int(os.environ.get("BENCH_KILLS", "300"))
 SIDE_BY_SIDE = 2

@@ -25,7 +25,7 @@ from benchmarks.status import environment
 from tests.loopback_s3 import LoopbackS3
 from tests.unit.client_fakes import FakeBackend, descriptor, pipeline
 from tidemill import layout
-from tidemill.cli.top import watch
+from tidemill.cli.commands.top import watch
 from tidemill.client.site import Site
 from tidemill.client.watch.board import Board
 from tidemill.services.backend import ArrayState, Queue, QueueState

@@ -1,4 +1,4 @@
-"""A folder of code that travels with a job: packed here, unpacked by the worker (`tidemill.worker.code`).
+"""A folder of code that travels with a job: packed here, unpacked by the worker (`tidemill.worker.items.code`).
 
 The same folder gives the same bytes, and so the same name, on any machine: entries are sorted, times and owners are
 left out, and a file's mode is only what git keeps: whether it can be executed.

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 from components.aws.account import account_of
 from components.aws.checks import check_logs
 from components.aws.key import key_arn
-from components.aws.metrics import NAMESPACE, metric_filters
+from components.aws.monitoring.metrics import NAMESPACE, metric_filters
 from components.aws.policy import Statement, allow, grant, trust
 from components.base import as_args, token
 from components.config import Logs, part

@@ -12,8 +12,8 @@ from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.file_system import AwsFileSystem, AwsFileSystemArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs, publish_statements
 from components.aws.logs import AwsLogs, AwsLogsArgs
-from components.aws.metrics import NAMESPACE
-from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
+from components.aws.monitoring.metrics import NAMESPACE
+from components.aws.monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
 from components.aws.network import AwsNetwork, AwsNetworkArgs
 from components.aws.policy import Statement
 from components.aws.registry import AwsRegistry, AwsRegistryArgs, ecr_repository, external_repositories, look_statements

@@ -8,7 +8,7 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.config import Budget, part
 from components.gcp.checks import check_budget
-from components.gcp.monitoring import mailboxes
+from components.gcp.monitoring.monitoring import mailboxes
 from components.gcp.project import Project
 
 SPENT = (0.5, 0.8, 1.0)

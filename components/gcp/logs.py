@@ -9,8 +9,8 @@ from components.base import as_args, token
 from components.config import Logs, part
 from components.gcp.checks import check_logs
 from components.gcp.key import key_name
-from components.gcp.line_metrics import metrics
 from components.gcp.member import Member, grant
+from components.gcp.monitoring.line_metrics import metrics
 from components.gcp.project import Project
 
 FAILED_ITEMS = 'jsonPayload.event = "item" AND jsonPayload.status = "failed"'

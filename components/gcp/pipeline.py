@@ -15,7 +15,7 @@ from components.gcp.file_system import GcpFileSystem, GcpFileSystemArgs, range_o
 from components.gcp.identity import GcpIdentity, GcpIdentityArgs
 from components.gcp.logs import GcpLogs, GcpLogsArgs
 from components.gcp.member import Member
-from components.gcp.monitoring import GcpMonitoring, GcpMonitoringArgs
+from components.gcp.monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
 from components.gcp.network import GcpNetwork, GcpNetworkArgs
 from components.gcp.project import Project
 from components.gcp.registry import GcpRegistry, GcpRegistryArgs

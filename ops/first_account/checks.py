@@ -286,9 +286,9 @@ CHECKS = (
         "failed items, and one with Batch's reason and the command `tidemill explain` with the job's name (on GCP: "
         "about the reconciler).",
         "AWS: look at FailedInvocations of the rules, which must be 0 (else give the targets a role that may publish), "
-        "at `detail.parameters` of the event and at the metrics of components/aws/alarms.py. GCP: compare the metrics' "
-        "names with components/gcp/line_metrics.py. No message: the worker's log has the answer of SNS or Pub/Sub; a "
-        "topic with a key of its own must let the job's role use it.",
+        "at `detail.parameters` of the event and at the metrics of components/aws/monitoring/alarms.py. GCP: compare "
+        "the metrics' names with components/gcp/monitoring/line_metrics.py. No message: the worker's log has the "
+        "answer of SNS or Pub/Sub; a topic with a key of its own must let the job's role use it.",
     ),
     Check(
         AWS,

@@ -112,7 +112,7 @@ EDGES = [
     # Messages, and GCP's reconciler.
     Edge("GCP: a message of the queue", "submitters, the reconciler", "workers",
         "all attributes are there; what they name is compared by SHA-256; any other goes to the dead letters",
-        "unit/worker/leases/test_pubsub.py::test_a_message_without_an_attribute"),
+        "unit/services/test_pubsub_leases.py::test_a_message_without_an_attribute"),
     Edge("GCP: `fleet/held/*`: the topic", "submitters", "the reconciler, which publishes",
         "a topic of the stack's queues, from its settings",
         "unit/client/rounds/test_predecessors_gcp.py::test_a_topic_of_other_things_is_never_published_to"),

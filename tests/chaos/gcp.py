@@ -39,9 +39,9 @@ from tidemill.errors import CallerError, TidemillError
 from tidemill.ledger import Ledger
 from tidemill.ledger.gate import begun_at
 from tidemill.store import Store
-from tidemill.worker import endings
-from tidemill.worker.endings import Endings
-from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.chunks import endings
+from tidemill.worker.chunks.endings import Endings
+from tidemill.worker.chunks.jobs import LeasedJob
 
 ONCALL = "projects/vision-dev-1/topics/oncall"
 ITEMS, CHUNK = 4, 2

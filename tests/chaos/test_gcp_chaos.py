@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.gcp import run
-from tidemill.worker.endings import Endings
+from tidemill.worker.chunks.endings import Endings
 
 
 def test_a_chain_loses_nothing_and_tells_each_end_whoever_dies(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from components.aws.alarms import FEWEST_ITEMS
-from components.aws.metrics import COUNTED
-from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
-from components.aws.queries import QUERIES
+from components.aws.monitoring.alarms import FEWEST_ITEMS
+from components.aws.monitoring.metrics import COUNTED
+from components.aws.monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
+from components.aws.monitoring.queries import QUERIES
 from components.config import ConfigError, Monitoring, part
 from localcloud.aws.iam import DIRECT, Query, refusal
 from localcloud.aws.mended import insights, quotas

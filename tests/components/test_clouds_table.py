@@ -9,7 +9,7 @@ from tidemill.services.batch import SERVICE as BATCH
 from tidemill.services.pubsub import SERVICE as PUBSUB
 from tidemill.services.pubsub.backend import IN_FLIGHT
 from tidemill.services.pubsub.backlog import EMPTY_SECONDS
-from tidemill.worker.held_chunks import CANCEL_SECONDS, CANCEL_SECONDS_LOCAL
+from tidemill.worker.chunks.held_chunks import CANCEL_SECONDS, CANCEL_SECONDS_LOCAL
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "clouds.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("| ")]

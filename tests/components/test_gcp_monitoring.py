@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from components.config import ConfigError
-from components.gcp.dashboard import COLUMNS
-from components.gcp.line_metrics import COUNTED
-from components.gcp.monitoring import GcpMonitoring, GcpMonitoringArgs, failed_query
+from components.gcp.monitoring.dashboard import COLUMNS
+from components.gcp.monitoring.line_metrics import COUNTED
+from components.gcp.monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs, failed_query
 from components.services.pubsub.reconciler_function.decide import Group, Machine, QueueState, Sample
 from components.services.pubsub.reconciler_function.trouble import due, troubles
 from localcloud.gcp.filters import matches

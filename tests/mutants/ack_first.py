@@ -5,7 +5,7 @@ import time
 
 from tests.worker import hasty
 from tidemill.ledger import Commit
-from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.chunks.chunk import ChunkRun
 
 commit = ChunkRun.commit
 

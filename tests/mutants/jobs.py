@@ -11,9 +11,9 @@ from tidemill.client.rounds.rounds import send_again
 from tidemill.client.watch import wait
 from tidemill.ledger import ChunkLedger, Commit
 from tidemill.services.pubsub.backend import GcpPubSub
-from tidemill.worker import held_chunks
-from tidemill.worker.idle import IdlePolicy
-from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.chunks import held_chunks
+from tidemill.worker.chunks.jobs import LeasedJob
+from tidemill.worker.machine.idle import IdlePolicy
 
 
 def dead_letters_unseen(patch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from tidemill.state import Saver, Snapshot, Snapshots, WatchedState, choose, res
 from tidemill.state.append_only import AppendOnlyFiles
 from tidemill.state.mark import Mark
 from tidemill.state.scan import COMMIT, FileStamp
-from tidemill.worker import item_state
-from tidemill.worker.item_state import ItemState
+from tidemill.worker.items import item_state
+from tidemill.worker.items.item_state import ItemState
 
 
 def all_failures_count(patch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from pytest_socket import enable_socket, socket_allow_hosts
 from tests.worker.containers import Machine, Team, until
 from tests.worker.gce import Gce
 from tests.worker.here import SECONDS, Here
-from tidemill.worker import programs, usage
+from tidemill.worker.machine import usage
+from tidemill.worker.programs import programs
 
 
 @pytest.fixture(autouse=True)

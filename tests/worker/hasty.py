@@ -3,7 +3,8 @@
 import runpy
 
 from tidemill.services.pubsub.lease import holder, source
-from tidemill.worker import cloud_log, held_chunks
+from tidemill.worker import cloud_log
+from tidemill.worker.chunks import held_chunks
 
 
 def apply() -> None:

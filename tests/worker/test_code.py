@@ -21,7 +21,7 @@ from tidemill import layout
 from tidemill.code import pack, upload
 from tidemill.descriptor import WorkerExit
 from tidemill.ledger.ledger import START_FAILURES
-from tidemill.worker import code as worker_code
+from tidemill.worker.items import code as worker_code
 
 WHEEL = {
     "tinypkg.py": "VALUE = 42\n",

@@ -38,7 +38,7 @@ from tidemill.errors import CallerError
 from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.store import Store
 from tidemill.worker.channels import PubSubTopics, Sns, signed
-from tidemill.worker.endings import may_be_last
+from tidemill.worker.chunks.endings import may_be_last
 
 MESSAGE = Message("tiles-0a1b2c3d/r0", "tiles-0a1b2c3d", "cpu", "failed", 10, 8, 2)
 SECRET = "T0/B0/Xy"
@@ -146,7 +146,7 @@ def test_a_clock_that_is_ahead_takes_no_tellers_place(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("chunks", [1, 2, 40])
 def test_the_last_commit_in_any_order_knows_that_it_may_be_the_last(chunks, monkeypatch):
-    monkeypatch.setattr("tidemill.worker.endings.PAGE", 10)
+    monkeypatch.setattr("tidemill.worker.chunks.endings.PAGE", 10)
     target, _ = pipeline()
     for seed in range(10):
         job = target.submit(["x", "{uri}"], uris(chunks), queue="cpu", name=f"j{seed}", chunk_size=1)
@@ -163,7 +163,7 @@ def test_the_last_commit_in_any_order_knows_that_it_may_be_the_last(chunks, monk
 @pytest.mark.parametrize("page", [2, 1000])
 def test_the_last_commit_of_a_repaired_job_knows_in_any_order(page, monkeypatch):
     """Some chunks seemed lost and were sent again, some of them twice, while the others ran."""
-    monkeypatch.setattr("tidemill.worker.endings.PAGE", page)
+    monkeypatch.setattr("tidemill.worker.chunks.endings.PAGE", page)
     store, work = Store.open("memory://"), {(0, chunk) for chunk in range(20)} - {(0, 2), (0, 17), (0, 19)}
     work |= {(1, 2), (1, 17), (2, 19)}
     for seed in range(10):

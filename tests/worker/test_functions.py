@@ -14,7 +14,8 @@ import pytest
 
 from tests.worker.here import Here
 from tidemill import Pipeline
-from tidemill.worker import function, shim
+from tidemill.worker.items import function
+from tidemill.worker.programs import shim
 
 SHIM = Path(function.__file__).with_name("shim.py")
 MODULE = """

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from tests.worker.containers import ran, until
-from tidemill.worker import gpus
-from tidemill.worker.gpus import GpuWatch, Window, _parse
+from tidemill.worker.machine import gpus
+from tidemill.worker.machine.gpus import GpuWatch, Window, _parse
 
 SMI = """#!/bin/sh
 case "$*" in *--query-gpu=index,uuid,memory.used,utilization.gpu*) ;; *) exit 2 ;; esac
@@ -19,7 +19,7 @@ echo "1, GPU-bb22, 9000, [N/A]"
 """
 WORKER = """
 import sys
-from tidemill.worker import gpus
+from tidemill.worker.machine import gpus
 # As on a machine with a GPU, and a look every few milliseconds.
 gpus.GpuWatch.find = classmethod(lambda cls, run: cls(run, 0.02))
 from tidemill.worker.__main__ import main

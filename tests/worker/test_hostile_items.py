@@ -17,11 +17,11 @@ from tidemill.descriptor import WorkerExit
 from tidemill.removal import remove
 from tidemill.store import Store, Stores
 from tidemill.store import store as store_module
-from tidemill.worker import outputs
-from tidemill.worker.faults import ItemError
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.staging import Staging
-from tidemill.worker.supervisor import Limits, timed_out
+from tidemill.worker.items import outputs
+from tidemill.worker.items.staging import Staging
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.programs.faults import ItemError
+from tidemill.worker.programs.supervisor import Limits, timed_out
 
 GOOD = 'echo fine > "$O/fine"'
 DEEP = 'cd "$O"; n=$(printf %0200d 0); for i in $(seq 25); do mkdir $n; cd $n; done; echo x > f'
@@ -333,9 +333,9 @@ AS_A_USER = """
 import os, sys, pathlib
 from tidemill.store import Stores
 from tidemill.removal import remove
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot
-from tidemill.worker.staging import Staging
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.items.staging import Staging
 here = pathlib.Path(sys.argv[1])
 os.setuid(65534)
 staging = Staging(Stores(), Scratch(here / "scratch", "one"))

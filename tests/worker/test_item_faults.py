@@ -16,16 +16,16 @@ from tidemill.client.plan.spec import build_spec
 from tidemill.job import Item
 from tidemill.ledger import Outcome
 from tidemill.store import Store, Stores
-from tidemill.worker import function, run_item, staging
+from tidemill.worker.items import function, run_item, staging
+from tidemill.worker.items.runners import Runners
+from tidemill.worker.items.staging import Staging
+from tidemill.worker.items.task import Task
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.programs import Programs
-from tidemill.worker.runners import Runners
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.shim_process import ShimProcess
-from tidemill.worker.slots import Slot
-from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop
-from tidemill.worker.task import Task
+from tidemill.worker.programs.programs import Programs
+from tidemill.worker.programs.shim_process import ShimProcess
 
 FAMILIES = (OSError, ValueError, RuntimeError, MemoryError)
 NUMBERS = (
@@ -133,7 +133,7 @@ class Ran:
         env = {"PATH": os.environ["PATH"]}
         for n in range(len(self.faults)):
             item = Item(n, str(self.source), {"n": n})
-            # Where uploads overlap, tests/unit/worker/test_uploads.py has their faults.
+            # Where uploads overlap, tests/unit/worker/items/test_uploads.py has their faults.
             task = Task("t-00000000", 0, "a1", self.spec, item, self.prefix, env, self.stop, overlaps=False)
             self.runners.run([task], self.slot, self.outcomes)
             if fresh:

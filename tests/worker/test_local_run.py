@@ -238,7 +238,7 @@ class TestStuck:
         """After four seconds instead of a minute."""
         gate = here.folder / "gate"
         shorter = (
-            "import tidemill.worker.keeper as keeper, tidemill.services.local.lease as lease; "
+            "import tidemill.worker.local.keeper as keeper, tidemill.services.local.lease as lease; "
             "keeper.SILENT_SECONDS = 4.0; lease.BEAT_SECONDS = 0.2; "
         )
         run = subprocess.Popen(

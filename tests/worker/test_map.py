@@ -16,9 +16,9 @@ from tests.worker.containers import until
 from tests.worker.here import SECONDS, Here
 from tidemill import Pipeline
 from tidemill.errors import ItemFailedError
-from tidemill.worker import shim
-from tidemill.worker.shim import _CannotKeepError, _Keep
-from tidemill.worker.shim_process import Answer
+from tidemill.worker.programs import shim
+from tidemill.worker.programs.shim import _CannotKeepError, _Keep
+from tidemill.worker.programs.shim_process import Answer
 
 MODULE = """
 import math, os, pathlib, time

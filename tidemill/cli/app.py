@@ -65,7 +65,7 @@ class LazyCommands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return importlib.import_module(f"tidemill.cli.{cmd_name}").command
+        return importlib.import_module(f"tidemill.cli.commands.{cmd_name}").command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
@@ -106,7 +106,7 @@ def suggestion(word: str) -> str:
 
 def execute(arguments: list[str]) -> int:
     if "_TIDEMILL_COMPLETE" in os.environ:
-        importlib.import_module("tidemill.cli.completion")
+        importlib.import_module("tidemill.cli.commands.completion")
     try:
         code = app.main(arguments or ["--help"], "tidemill", standalone_mode=False, terminal_width=width())
         sys.stdout.flush()
@@ -213,7 +213,7 @@ def report(error: TidemillError, code: int, own: list[str]) -> int:
     from tidemill.visible import visible
 
     command = next((word for word in own if word in COMMANDS), None)
-    flags = flags_of(importlib.import_module(f"tidemill.cli.{command}").command if command else None)
+    flags = flags_of(importlib.import_module(f"tidemill.cli.commands.{command}").command if command else None)
     message = " ".join(visible(message_of(error, flags)).split())
     click.echo(f"tidemill: {message}", err=True)
     if "--json" in own:

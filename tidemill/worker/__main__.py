@@ -18,17 +18,17 @@ from tidemill.machine import Capacity
 from tidemill.store import Store, Stores
 from tidemill.version import __version__
 from tidemill.worker.exit_codes import EXPECTED, exit_of
-from tidemill.worker.heartbeat import MachineHeartbeat
-from tidemill.worker.leases.place import WorkerPlace
+from tidemill.worker.items.runners import Runners
+from tidemill.worker.items.staging import Staging
 from tidemill.worker.loop import Worker
+from tidemill.worker.machine.heartbeat import MachineHeartbeat
+from tidemill.worker.machine.reclaim import ReclaimWatch
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.stop import Stop, StopReason
+from tidemill.worker.machine.usage import adopt_orphans
 from tidemill.worker.output import limit_items, log, log_event, serve
-from tidemill.worker.reclaim import ReclaimWatch
-from tidemill.worker.runners import Runners
-from tidemill.worker.scratch import Scratch
+from tidemill.worker.place import WorkerPlace
 from tidemill.worker.settings import Settings, child_environment
-from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop, StopReason
-from tidemill.worker.usage import adopt_orphans
 
 BEATS = 5
 """Heartbeats of a chunk per heartbeat of its machine: one per minute."""

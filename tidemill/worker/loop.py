@@ -22,20 +22,20 @@ from tidemill.errors import CallerError, StoreError
 from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.machine import Capacity
 from tidemill.store import Store
-from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.endings import Endings, Publish, no_topics
+from tidemill.worker.chunks.chunk import ChunkRun
+from tidemill.worker.chunks.endings import Endings, Publish, no_topics
+from tidemill.worker.chunks.held_chunks import HeldChunks
+from tidemill.worker.chunks.jobs import JobCache
+from tidemill.worker.chunks.leasing import Leasing
+from tidemill.worker.chunks.observers import HEARTBEAT_SECONDS
+from tidemill.worker.chunks.running_items import RunningItems
 from tidemill.worker.exit_codes import exit_of
-from tidemill.worker.held_chunks import HeldChunks
-from tidemill.worker.items import Items
-from tidemill.worker.jobs import JobCache
-from tidemill.worker.leases import LeaseSource
-from tidemill.worker.leasing import Leasing
-from tidemill.worker.observers import HEARTBEAT_SECONDS
+from tidemill.worker.items.runners import Runners
+from tidemill.worker.lease import LeaseSource
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.stop import Stop, StopReason
 from tidemill.worker.output import log, log_event
-from tidemill.worker.programs import GRACE_SECONDS
-from tidemill.worker.runners import Runners
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.stop import Stop, StopReason
+from tidemill.worker.programs.programs import GRACE_SECONDS
 
 TICK_SECONDS = 0.1
 _END_SECONDS = GRACE_SECONDS + 10.0
@@ -80,7 +80,7 @@ class Worker:
         self._source, self._stop, self._beat = source, stop, beat
         self._jobs = JobCache(store, runners, base_env, stop)
         self._held = HeldChunks(source, self._jobs, runners, Endings(store, publish), stop=stop, lasts=lasts)
-        self._items = Items(self._held, runners, scratch, stop, capacity or slots, many_jobs=source.many_jobs)
+        self._items = RunningItems(self._held, runners, scratch, stop, capacity or slots, many_jobs=source.many_jobs)
         self._leasing = Leasing(
             store,
             source,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidemill.ledger.digest import UNKNOWN, RanOn
-from tidemill.worker.endings import Publish, no_topics
-from tidemill.worker.leases import LeaseSource
+from tidemill.worker.chunks.endings import Publish, no_topics
+from tidemill.worker.lease import LeaseSource
 from tidemill.worker.metadata import Metadata
 
 

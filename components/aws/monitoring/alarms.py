@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.metrics import COUNTED, DIMENSION
+from components.aws.monitoring.metrics import COUNTED, DIMENSION
 from components.outputs import json_of
 from tidemill.descriptor import CANCELLED
 

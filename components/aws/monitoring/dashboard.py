@@ -6,7 +6,7 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWa
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.aws.metrics import COUNTED, DIMENSION
+from components.aws.monitoring.metrics import COUNTED, DIMENSION
 
 ALARMS_OF_A_WIDGET = 100
 _WIDTH = 24

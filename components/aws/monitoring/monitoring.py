@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws import dashboard
 from components.aws.account import account_of
-from components.aws.alarms import Alarms
 from components.aws.checks import check_monitoring
-from components.aws.metrics import NAMESPACE
+from components.aws.monitoring import dashboard
+from components.aws.monitoring.alarms import Alarms
+from components.aws.monitoring.metrics import NAMESPACE
+from components.aws.monitoring.queries import QUERIES
 from components.aws.policy import Statement, document
-from components.aws.queries import QUERIES
 from components.base import as_args, token
 from components.config import Monitoring, part
 from components.outputs import json_of

@@ -9,11 +9,11 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.config import Monitoring, part
-from components.gcp import dashboard
 from components.gcp.checks import check_monitoring
-from components.gcp.line_metrics import in_promql, increase
 from components.gcp.logs import FAILED_ITEMS
 from components.gcp.member import person
+from components.gcp.monitoring import dashboard
+from components.gcp.monitoring.line_metrics import in_promql, increase
 from components.gcp.project import Project
 
 FEWEST_ITEMS = 20

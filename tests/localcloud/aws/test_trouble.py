@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
+from components.aws.monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
 from localcloud.aws.accounts import service_client
 from localcloud.aws.mended import gaps  # noqa: F401
 from tests.components.recording import Recorder, run

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from tidemill.services.batch.lease.array import ArrayLeases
-from tidemill.worker.leases.place import WorkerPlace
+from tidemill.worker.place import WorkerPlace
 from tidemill.worker.settings import Settings
 
 

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from tidemill.cli import main, show, submit, train
+from tidemill.cli import main, show
 from tidemill.cli.app import after_interrupt
+from tidemill.cli.commands import submit, train
 from tidemill.cli.options import as_typed, flags_of, message_of
 from tidemill.cli.show import mebibytes
 from tidemill.client import Pipeline

@@ -21,8 +21,8 @@ from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.records import Record
 from tidemill.store import Store
 from tidemill.store import store as store_module
-from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.chunks.chunk import ChunkRun
+from tidemill.worker.chunks.jobs import LeasedJob
 
 ITEMS = 3
 

@@ -20,7 +20,7 @@ from tidemill.services.pubsub.lease.holder import DEADLINE_SECONDS, Holder
 from tidemill.services.pubsub.lease.source import PubSubLease, PubSubLeases
 from tidemill.services.pubsub.lease.subscription import PubSubError, PubSubRefusedError, Subscription
 from tidemill.worker import google_api
-from tidemill.worker.idle import EMPTY_PULLS, IdlePolicy
+from tidemill.worker.machine.idle import EMPTY_PULLS, IdlePolicy
 
 SECONDS = 60
 ATTRIBUTES = {"job": "t-00000000", "round": "1", "chunk": "7", "job_sha256": "a", "round_sha256": "b"}

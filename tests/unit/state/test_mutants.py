@@ -25,11 +25,11 @@ from tidemill.state import Saver, Snapshots, SupersededError, restore, scan
 from tidemill.state.snapshots import newest_tree
 from tidemill.store import Store
 from tidemill.tree import Tree, fetch_tree
-from tidemill.worker import item_state
-from tidemill.worker.faults import ItemError
-from tidemill.worker.item_state import ItemState
-from tidemill.worker.stop import JobStop, Stop, StopReason
-from tidemill.worker.supervisor import Limits
+from tidemill.worker.items import item_state
+from tidemill.worker.items.item_state import ItemState
+from tidemill.worker.machine.stop import JobStop, Stop, StopReason
+from tidemill.worker.programs.faults import ItemError
+from tidemill.worker.programs.supervisor import Limits
 
 JOB = "t-00000000"
 

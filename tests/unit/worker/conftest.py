@@ -10,8 +10,8 @@ from tests.unit.worker.fakes import Clock, Runs
 from tidemill.machine import Capacity
 from tidemill.store import Store
 from tidemill.worker.loop import Worker
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.stop import Stop
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.stop import Stop
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.services.batch.lease.array import ArrayLease
 from tidemill.store import Store
+from tidemill.worker.items.task import Task
 from tidemill.worker.loop import Worker
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot
-from tidemill.worker.stop import Stop, StopReason
-from tidemill.worker.task import Task
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.machine.stop import Stop, StopReason
 
 
 class Clock:

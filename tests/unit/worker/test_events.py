@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from components.aws.metrics import COUNTED, DIMENSION
-from components.gcp.line_metrics import COUNTED as ON_GCP
+from components.aws.monitoring.metrics import COUNTED, DIMENSION
+from components.gcp.monitoring.line_metrics import COUNTED as ON_GCP
 from tests.unit.worker.fakes import Instant, Interrupted, worker_of
 from tidemill.errors import StoreError
 from tidemill.ledger import Outcome

@@ -24,13 +24,13 @@ from tidemill.ledger import Outcome, attempts
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.machine import Capacity
 from tidemill.store import Store
-from tidemill.worker import chunk as chunk_module
-from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.chunks import chunk as chunk_module
+from tidemill.worker.chunks.chunk import ChunkRun
+from tidemill.worker.items.task import Task
 from tidemill.worker.loop import Worker
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot
-from tidemill.worker.stop import Stop
-from tidemill.worker.task import Task
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.machine.stop import Stop
 
 SMALL = {"cpus": 0.25, "memory_mib": 64}
 
@@ -261,8 +261,8 @@ class TestDamaged:
 
 
 def test_a_cancel_keeps_what_had_finished(store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tidemill.worker.held_chunks.CANCEL_SECONDS", 3600.0)
-    monkeypatch.setattr("tidemill.worker.held_chunks.CANCEL_SECONDS_LOCAL", 0.0)
+    monkeypatch.setattr("tidemill.worker.chunks.held_chunks.CANCEL_SECONDS", 3600.0)
+    monkeypatch.setattr("tidemill.worker.chunks.held_chunks.CANCEL_SECONDS_LOCAL", 0.0)
     monkeypatch.setattr(chunk_module, "SAVE_SECONDS_LOCAL", 3600.0)
     job = Submitted(store, 5)
 

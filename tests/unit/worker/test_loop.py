@@ -14,10 +14,10 @@ from tests.unit.worker.fakes import Instant, Interrupted, worker_of
 from tidemill.descriptor import WorkerExit
 from tidemill.ledger import Outcome
 from tidemill.ledger.digest import RanOn
-from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.chunks.chunk import ChunkRun
+from tidemill.worker.items.task import Task
 from tidemill.worker.loop import Worker
-from tidemill.worker.slots import Slot
-from tidemill.worker.task import Task
+from tidemill.worker.machine.slots import Slot
 
 
 class Late(Worker):

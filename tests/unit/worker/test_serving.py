@@ -25,14 +25,14 @@ from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent_seconds import spent_seconds
 from tidemill.machine import Capacity
 from tidemill.store import Store
-from tidemill.worker import items as items_module
-from tidemill.worker import spending
-from tidemill.worker.chunk import ALONE_AFTER, ChunkRun
-from tidemill.worker.code import InstallError
-from tidemill.worker.jobs import KEPT_JOBS, LeasedJob
-from tidemill.worker.observers import HEARTBEAT_SECONDS
-from tidemill.worker.stop import JobStop, Stop, StopReason
-from tidemill.worker.task import Task
+from tidemill.worker.chunks import items as items_module
+from tidemill.worker.chunks import spending
+from tidemill.worker.chunks.chunk import ALONE_AFTER, ChunkRun
+from tidemill.worker.chunks.jobs import KEPT_JOBS, LeasedJob
+from tidemill.worker.chunks.observers import HEARTBEAT_SECONDS
+from tidemill.worker.items.code import InstallError
+from tidemill.worker.items.task import Task
+from tidemill.worker.machine.stop import JobStop, Stop, StopReason
 
 
 class TestJobs:
@@ -186,7 +186,7 @@ class TestJobs:
     def test_cancelled_in_the_middle_its_items_end_and_others_go_on(
         self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("tidemill.worker.held_chunks.CANCEL_SECONDS_LOCAL", 0.0)
+        monkeypatch.setattr("tidemill.worker.chunks.held_chunks.CANCEL_SECONDS_LOCAL", 0.0)
         cancelled, other = Submitted(store, 3), Submitted(store)
         stop = Stop()
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidemill.cli.commands.retry import indexes
 from tidemill.cli.options import as_typed, common, flags_of, job_argument, load_job
-from tidemill.cli.retry import indexes
 from tidemill.cli.show import show_json
 from tidemill.figures import counted, file_size
 

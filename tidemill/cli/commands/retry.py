@@ -7,8 +7,8 @@ from functools import partial
 
 import click
 
+from tidemill.cli.commands.resume import sentence
 from tidemill.cli.options import common, job_argument, load_job, max_usd
-from tidemill.cli.resume import sentence
 from tidemill.cli.show import show_json
 
 

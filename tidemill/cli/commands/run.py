@@ -23,7 +23,7 @@ from tidemill.errors import CallerError, StoreMissingError
 if TYPE_CHECKING:
     from tidemill.client import Job, Pipeline, Status
     from tidemill.clouds.local.desk import Desk, Origin
-    from tidemill.worker.local import KeeperHandle
+    from tidemill.worker.local.keeper_handle import KeeperHandle
 
 LOCK_SECONDS = 20.0
 LOOK_SECONDS = 1.0
@@ -91,7 +91,7 @@ class LocalSettings(NamedTuple):
 
 def keeping(*, with_parent: bool = False) -> closing[KeeperHandle]:
     """A keeper, until the block ends. It prepares for its workers while the caller finds out what they are to do."""
-    from tidemill.worker.local import KeeperHandle
+    from tidemill.worker.local.keeper_handle import KeeperHandle
 
     return closing(KeeperHandle(os.getppid() if with_parent else None))
 
@@ -202,7 +202,7 @@ def run(
     from tidemill.clouds.local.desk import Desk
     from tidemill.ledger import Ledger
     from tidemill.services.local.lease import Run, deaths_of
-    from tidemill.worker.local import forgive, open_chunks
+    from tidemill.worker.local.keeper_handle import forgive, open_chunks
 
     desk = Desk(pipeline.store.uri, job.id)
     began = time.time()
@@ -288,8 +288,8 @@ def locked(desk: Desk, job: str, keeper: KeeperHandle) -> IO[bytes]:
 
 
 def show(pipeline: Pipeline, job: Job, keeper: KeeperHandle, status: Status, as_json: bool) -> int:
+    from tidemill.cli.commands.wait import facts
     from tidemill.cli.show import show_facts, show_json
-    from tidemill.cli.wait import facts
 
     summary = job.summary(status)
     if as_json:

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from tidemill.cli.commands.submit import show_preview, show_sent
 from tidemill.cli.job_options import ProgramAfterDashes, how_it_trains, options, place, program, rehearsed, with_program
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, load
-from tidemill.cli.submit import show_preview, show_sent
 
 ELSEWHERE = ("pipeline", "queue", "image", "cpus", "gpus", "dry_run")
 """Options about a queue, which `--here` does not have."""
@@ -95,7 +95,7 @@ def check_place(ctx: click.Context, here: bool) -> None:
 
 
 def train_here(asked: dict[str, Any], given: dict[str, Any], as_json: bool) -> int:
-    from tidemill.cli.run import LocalSettings, keeping, typed_here, work
+    from tidemill.cli.commands.run import LocalSettings, keeping, typed_here, work
 
     with keeping() as keeper:
         asked = rehearsed(asked, given["reclaim_every"])

@@ -41,7 +41,7 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
     else:
         show_facts(facts(handle, status, summary))
         if status.failed:
-            from tidemill.cli.failures import show_worst
+            from tidemill.cli.commands.failures import show_worst
 
             show_worst(handle)
     return status.exit_code

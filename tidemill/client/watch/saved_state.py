@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LOOKED_AT = 16
 """Items whose snapshots are read."""
 SPARE_SECONDS = 10.0
-"""Seconds of a notice that a worker keeps for itself (`tidemill.worker.item_state`)."""
+"""Seconds of a notice that a worker keeps for itself (`tidemill.worker.items.item_state`)."""
 _MEASURABLE = 2**20
 
 

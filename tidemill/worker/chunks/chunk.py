@@ -14,13 +14,13 @@ from tidemill.ledger import Commit, History, Outcome
 from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.manifest import read_chunk
 from tidemill.version import __version__
-from tidemill.worker.digest_observer import DigestObserver
-from tidemill.worker.jobs import LeasedJob
-from tidemill.worker.leases import Lease
-from tidemill.worker.metrics import MetricLog
-from tidemill.worker.observers import HEARTBEAT_SECONDS, ChunkObserver, Marker, Progress
-from tidemill.worker.slots import Slot
-from tidemill.worker.task import Task
+from tidemill.worker.chunks.digest_observer import DigestObserver
+from tidemill.worker.chunks.jobs import LeasedJob
+from tidemill.worker.chunks.metrics import MetricLog
+from tidemill.worker.chunks.observers import HEARTBEAT_SECONDS, ChunkObserver, Marker, Progress
+from tidemill.worker.items.task import Task
+from tidemill.worker.lease import Lease
+from tidemill.worker.machine.slots import Slot
 
 SAVE_SECONDS = 60.0
 """Seconds between two writes of progress to an object store: each is billed."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from tidemill.ledger import Outcome
 from tidemill.ledger.digest import RanOn, RunFacts, interrupted
-from tidemill.worker.observers import ChunkObserver, ObservedChunk
-from tidemill.worker.store_waits import StoreWaits
+from tidemill.worker.chunks.observers import ChunkObserver, ObservedChunk
+from tidemill.worker.items.store_waits import StoreWaits
 
 
 class SlotSeconds:

@@ -21,9 +21,9 @@ from tidemill.errors import TidemillError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round
 from tidemill.store import PAGE, Store
-from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.chunks.jobs import LeasedJob
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import log
-from tidemill.worker.stop import Stop
 
 LOOK_SECONDS = 2.0
 """Between two looks whether another teller's message has arrived."""

@@ -11,14 +11,14 @@ from typing import Any
 
 from tidemill.errors import DamagedError, decoding
 from tidemill.ledger import Commit, Ledger
-from tidemill.worker.chunk import ChunkRun, HeldLeases
-from tidemill.worker.endings import Endings
-from tidemill.worker.jobs import JobCache, LeasedJob
-from tidemill.worker.leases import LeaseSource
+from tidemill.worker.chunks.chunk import ChunkRun, HeldLeases
+from tidemill.worker.chunks.endings import Endings
+from tidemill.worker.chunks.jobs import JobCache, LeasedJob
+from tidemill.worker.chunks.spending import ends_job
+from tidemill.worker.items.runners import Runners
+from tidemill.worker.lease import LeaseSource
+from tidemill.worker.machine.stop import Stop, StopReason
 from tidemill.worker.output import log, log_event
-from tidemill.worker.runners import Runners
-from tidemill.worker.spending import ends_job
-from tidemill.worker.stop import Stop, StopReason
 
 CANCEL_SECONDS = 30.0
 CANCEL_SECONDS_LOCAL = 1.0

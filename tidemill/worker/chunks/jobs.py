@@ -14,13 +14,13 @@ from tidemill.ledger.spent_seconds import limit_of
 from tidemill.metrics import MetricPattern, compile_metrics
 from tidemill.placeholders import PLACEHOLDERS, fill
 from tidemill.store import Store
-from tidemill.worker.inputs import LockedInput, release
-from tidemill.worker.leases import Lease
-from tidemill.worker.machine_folder import NotReadyError, StoppedError
+from tidemill.worker.items.inputs import LockedInput, release
+from tidemill.worker.items.runners import Runners
+from tidemill.worker.items.task import reader
+from tidemill.worker.lease import Lease
+from tidemill.worker.machine.machine_folder import NotReadyError, StoppedError
+from tidemill.worker.machine.stop import JobStop, Stop
 from tidemill.worker.output import log
-from tidemill.worker.runners import Runners
-from tidemill.worker.stop import JobStop, Stop
-from tidemill.worker.task import reader
 
 KEPT_JOBS = 4
 """Jobs without a chunk here that are remembered, because their next chunk may come at once."""

@@ -16,15 +16,15 @@ from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.ledger.gate import Gate
 from tidemill.store import Store
-from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.held_chunks import HeldChunks
-from tidemill.worker.items import Items
-from tidemill.worker.jobs import JobCache, LeasedJob
-from tidemill.worker.leases import Lease, LeaseSource
-from tidemill.worker.machine_folder import NotReadyError
+from tidemill.worker.chunks.chunk import ChunkRun
+from tidemill.worker.chunks.held_chunks import HeldChunks
+from tidemill.worker.chunks.jobs import JobCache, LeasedJob
+from tidemill.worker.chunks.running_items import RunningItems
+from tidemill.worker.chunks.spending import Spending
+from tidemill.worker.lease import Lease, LeaseSource
+from tidemill.worker.machine.machine_folder import NotReadyError
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import log
-from tidemill.worker.spending import Spending
-from tidemill.worker.stop import Stop
 
 LEASE_PAUSE = 0.2
 """Seconds to wait for a source, or to leave it alone when it had nothing and there is other work."""
@@ -42,7 +42,7 @@ class Leasing:
         source: LeaseSource,
         jobs: JobCache,
         held: HeldChunks,
-        items: Items,
+        items: RunningItems,
         *,
         stop: Stop,
         heartbeat_seconds: float,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from tidemill.ledger import ChunkLedger, Outcome
 from tidemill.metrics import MetricPattern, MetricValue, encode_values
-from tidemill.worker.leases import Lease
-from tidemill.worker.observers import ChunkObserver, ObservedChunk
+from tidemill.worker.chunks.observers import ChunkObserver, ObservedChunk
+from tidemill.worker.lease import Lease
 from tidemill.worker.output import log
 
 SHARE = 0.05

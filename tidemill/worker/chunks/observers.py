@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tidemill.job import Item
 from tidemill.ledger import ChunkLedger, History, MarkerWriter, Outcome
-from tidemill.worker.leases import Lease
+from tidemill.worker.lease import Lease
 
 HEARTBEAT_SECONDS = 60.0
 """Seconds between two writes of the marker where only it shows that a worker has the chunk."""

@@ -16,8 +16,8 @@ from tidemill.job import CostLimit
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.spent_seconds import spent_seconds, write_spent
-from tidemill.worker.digest_observer import SlotSeconds
-from tidemill.worker.observers import ChunkObserver, ObservedChunk
+from tidemill.worker.chunks.digest_observer import SlotSeconds
+from tidemill.worker.chunks.observers import ChunkObserver, ObservedChunk
 
 FIRST_SECONDS = 300.0
 """Slot-seconds after which a running chunk first records its spending; then at each doubling."""

@@ -23,12 +23,12 @@ from tidemill.errors import StoreError, StoreMissingError
 from tidemill.job import JobSpec
 from tidemill.ledger.documents import TamperedError
 from tidemill.store import Store, Stores
-from tidemill.worker.machine_folder import MachineFolder, NotReadyError, StoppedError
+from tidemill.worker.machine.machine_folder import MachineFolder, NotReadyError, StoppedError
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import ItemOutput, log
-from tidemill.worker.process import Pipes, run_program
-from tidemill.worker.programs import Programs
-from tidemill.worker.stop import Stop
-from tidemill.worker.supervisor import Limits
+from tidemill.worker.programs.process import Pipes, run_program
+from tidemill.worker.programs.programs import Programs
+from tidemill.worker.programs.supervisor import Limits
 
 if sys.version_info >= (3, 11, 4):
     import tarfile

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 
 from tidemill.ledger import Outcome
 from tidemill.removal import remove
-from tidemill.worker.faults import ItemError, item_step
+from tidemill.worker.items.run_item import limits_of, measure_gpus, pause_before
+from tidemill.worker.items.staging import Staging
+from tidemill.worker.items.task import Task
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.programs import Programs
-from tidemill.worker.run_item import limits_of, measure_gpus, pause_before
-from tidemill.worker.shim_process import POLL_SECONDS, Answer, ShimProcess
-from tidemill.worker.slots import Slot
-from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop
-from tidemill.worker.supervisor import Verdict
-from tidemill.worker.task import Task
+from tidemill.worker.programs.faults import ItemError, item_step
+from tidemill.worker.programs.programs import Programs
+from tidemill.worker.programs.shim_process import POLL_SECONDS, Answer, ShimProcess
+from tidemill.worker.programs.supervisor import Verdict
 
 COALESCE_SECONDS = 0.002
 """Answers of fast items are read together: a look at the pipe costs more than such an item."""

@@ -21,10 +21,10 @@ from tidemill.inputs import Source, read_source
 from tidemill.removal import remove
 from tidemill.store import Store, Stores
 from tidemill.tree import fetch_tree
-from tidemill.worker.machine_folder import MachineFolder, NotReadyError, StoppedError
+from tidemill.worker.items.staging import SPARE_BYTES, file_name
+from tidemill.worker.machine.machine_folder import MachineFolder, NotReadyError, StoppedError
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import log
-from tidemill.worker.staging import SPARE_BYTES, file_name
-from tidemill.worker.stop import Stop
 
 _FILES = "files"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.removal import clear
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.staging import Staging
-from tidemill.worker.task import Task
+from tidemill.worker.items.staging import Staging
+from tidemill.worker.items.task import Task
+from tidemill.worker.machine.scratch import Scratch
 
 
 class _Fetch(NamedTuple):

@@ -38,10 +38,10 @@ from tidemill.state.choose import no_progress_words
 from tidemill.state.pair import pair
 from tidemill.state.save import ChangedError
 from tidemill.store import Store
-from tidemill.worker.faults import ItemError, item_step
+from tidemill.worker.machine.stop import JobStop, Stop, StopReason
 from tidemill.worker.output import log
-from tidemill.worker.stop import JobStop, Stop, StopReason
-from tidemill.worker.supervisor import Limits
+from tidemill.worker.programs.faults import ItemError, item_step
+from tidemill.worker.programs.supervisor import Limits
 
 CHECK_SECONDS = 60.0
 """Seconds between two questions whether a later attempt has begun."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from tidemill.errors import shown
-from tidemill.worker.faults import ItemError
+from tidemill.worker.programs.faults import ItemError
 
 MAX_FILES = 1_000_000
 """Output files per item. Linked folders can multiply a few files without bound."""

@@ -13,22 +13,22 @@ from tidemill.job import Item, JobSpec
 from tidemill.ledger import Outcome
 from tidemill.placeholders import child_variables, fill, meta_values
 from tidemill.removal import remove
-from tidemill.worker import sagemaker
-from tidemill.worker.faults import ItemError, item_step
-from tidemill.worker.gpus import GpuUse
-from tidemill.worker.item_inputs import ItemInputs
+from tidemill.worker.items.item_inputs import ItemInputs
+from tidemill.worker.items.staging import Outputs, Staging
+from tidemill.worker.items.task import OutcomeSink, Task
+from tidemill.worker.items.uploads import OutputUploads
+from tidemill.worker.machine.gpus import GpuUse
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.slots import Slot
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.process import Pipes, ProgramExit, run_program
-from tidemill.worker.programs import Programs
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot
-from tidemill.worker.staging import Outputs, Staging
-from tidemill.worker.supervisor import Limits
-from tidemill.worker.task import OutcomeSink, Task
-from tidemill.worker.uploads import OutputUploads
+from tidemill.worker.programs import sagemaker
+from tidemill.worker.programs.faults import ItemError, item_step
+from tidemill.worker.programs.process import Pipes, ProgramExit, run_program
+from tidemill.worker.programs.programs import Programs
+from tidemill.worker.programs.supervisor import Limits
 
 if TYPE_CHECKING:
-    from tidemill.worker.item_state import ItemState
+    from tidemill.worker.items.item_state import ItemState
 
 _LAST_PAUSE = 10.0
 FULL_PAUSE = 60.0
@@ -111,7 +111,7 @@ class CommandRunner:
     def _state_of(self, task: Task, slot: Slot) -> ItemState | None:
         if task.spec.state is None:
             return None
-        from tidemill.worker.item_state import ItemState
+        from tidemill.worker.items.item_state import ItemState
 
         return ItemState(
             self._staging.stores.home,

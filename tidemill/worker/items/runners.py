@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.store import Store
-from tidemill.worker.function import FunctionRunner
-from tidemill.worker.inputs import InputCache
-from tidemill.worker.programs import Programs
-from tidemill.worker.run_item import CommandRunner
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot
-from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop
-from tidemill.worker.task import OutcomeSink, Task
+from tidemill.worker.items.function import FunctionRunner
+from tidemill.worker.items.inputs import InputCache
+from tidemill.worker.items.run_item import CommandRunner
+from tidemill.worker.items.staging import Staging
+from tidemill.worker.items.task import OutcomeSink, Task
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.programs.programs import Programs
 
 if TYPE_CHECKING:
-    from tidemill.worker.code import CodeCache
+    from tidemill.worker.items.code import CodeCache
 
 PYTHON = "python3"
 
@@ -36,7 +36,7 @@ class Runners:
         self._path = [os.getcwd()]
 
     def codes(self, store: Store) -> CodeCache:
-        from tidemill.worker.code import CodeCache
+        from tidemill.worker.items.code import CodeCache
 
         return CodeCache(
             self._shared, store, self._staging.stores, programs=self._programs, stop=self._stop, python=self._python

@@ -14,10 +14,10 @@ from tidemill.chain import SCHEME, JobFiles
 from tidemill.errors import shown
 from tidemill.store import STREAM_BYTES, Store, Stores, UploadResult, no_room, open_plain, refusal
 from tidemill.tree import fetch_tree
-from tidemill.worker.faults import ItemError, item_step
-from tidemill.worker.outputs import output_files
-from tidemill.worker.scratch import Scratch, empty_folder
-from tidemill.worker.stop import Stop
+from tidemill.worker.items.outputs import output_files
+from tidemill.worker.machine.scratch import Scratch, empty_folder
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.programs.faults import ItemError, item_step
 
 SPARE_BYTES = 64 * 1024 * 1024
 """Bytes left free on the scratch volume: other containers of the machine share it."""

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Outcome
+from tidemill.worker.items.store_waits import StoreWaits
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import LineWatch
-from tidemill.worker.stop import Stop
-from tidemill.worker.store_waits import StoreWaits
 
 
 def reader(job: str, round_: int) -> str:

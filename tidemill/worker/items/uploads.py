@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tidemill.store.errors import as_exception
-from tidemill.worker.faults import ItemError, item_error
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.staging import Outputs, Staging
+from tidemill.worker.items.staging import Outputs, Staging
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.programs.faults import ItemError, item_error
 
 SIDE_BY_SIDE = 4
 MOST = 16

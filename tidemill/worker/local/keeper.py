@@ -16,9 +16,9 @@ from typing import Any
 
 from tidemill.descriptor import WorkerExit
 from tidemill.services.local.lease import Run, deaths_of, receive, send
-from tidemill.worker.local_worker import worker_main
-from tidemill.worker.stop import SIGNAL_SECONDS
-from tidemill.worker.usage import die_with_parent, end_child, end_children, forked, own_children
+from tidemill.worker.local.local_worker import worker_main
+from tidemill.worker.machine.stop import SIGNAL_SECONDS
+from tidemill.worker.machine.usage import die_with_parent, end_child, end_children, forked, own_children
 
 DELIVERIES = 10
 """How often in a row a chunk may be handed to a worker that ends without an outcome of it, as on AWS Batch. Requested

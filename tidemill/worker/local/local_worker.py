@@ -13,16 +13,16 @@ from typing import IO, Any
 from tidemill.descriptor import WorkerExit
 from tidemill.services.local.lease import LocalLeases, Run, send
 from tidemill.store import Store, Stores
+from tidemill.worker.chunks.running_items import ERROR_CHARACTERS
 from tidemill.worker.exit_codes import EXPECTED, exit_of
-from tidemill.worker.items import ERROR_CHARACTERS
+from tidemill.worker.items.runners import PYTHON, Runners
+from tidemill.worker.items.staging import Staging
 from tidemill.worker.loop import Worker
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.stop import Stop, StopReason
+from tidemill.worker.machine.usage import adopt_orphans
 from tidemill.worker.output import also_to, log, write_to
-from tidemill.worker.runners import PYTHON, Runners
-from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import child_environment
-from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop, StopReason
-from tidemill.worker.usage import adopt_orphans
 
 
 def worker_main(run: Run, name: str, keeper: socket.socket) -> int:

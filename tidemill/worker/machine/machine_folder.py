@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidemill.errors import StoreError
 from tidemill.removal import remove
-from tidemill.worker.stop import Stop
+from tidemill.worker.machine.stop import Stop
 
 LOCK_LOOK_SECONDS = 0.1
 

@@ -10,9 +10,9 @@ import threading
 import time
 import urllib.error
 
+from tidemill.worker.machine.stop import Stop, StopReason
 from tidemill.worker.metadata import Metadata, Notice
 from tidemill.worker.output import log
-from tidemill.worker.stop import Stop, StopReason
 
 FIRST_SECONDS = 3.0
 """How long to wait for the first answer."""

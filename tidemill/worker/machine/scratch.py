@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from tidemill.removal import remove
-from tidemill.worker.usage import environment_of
+from tidemill.worker.machine.usage import environment_of
 
 FIRST_PORT = 20_000
 PORTS_PER_SLOT = 16

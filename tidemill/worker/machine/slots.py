@@ -10,7 +10,7 @@ from tidemill.capacity import fitting
 from tidemill.descriptor import Resources
 from tidemill.machine import Capacity
 from tidemill.removal import clear, remove
-from tidemill.worker.scratch import empty_folder, is_ours
+from tidemill.worker.machine.scratch import empty_folder, is_ours
 
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 

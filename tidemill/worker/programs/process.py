@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tidemill.worker.faults import FAULTS, item_error
-from tidemill.worker.gpus import GpuUse
+from tidemill.worker.machine.gpus import GpuUse
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.programs import Programs
-from tidemill.worker.stop import Stop
-from tidemill.worker.supervisor import Limits, Supervisor
+from tidemill.worker.programs.faults import FAULTS, item_error
+from tidemill.worker.programs.programs import Programs
+from tidemill.worker.programs.supervisor import Limits, Supervisor
 
 _READ_BYTES = 65_536
 

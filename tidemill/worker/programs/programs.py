@@ -16,10 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.descriptor import WorkerExit
-from tidemill.worker.gpus import GpuWatch
+from tidemill.worker.machine.gpus import GpuWatch
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.machine.usage import (
+    ProcessTable,
+    UsageMeter,
+    adopted_children,
+    environment_of,
+    oom_kills,
+    why_stuck,
+)
 from tidemill.worker.output import log_event
-from tidemill.worker.stop import Stop
-from tidemill.worker.usage import ProcessTable, UsageMeter, adopted_children, environment_of, oom_kills, why_stuck
 
 GRACE_SECONDS = 10.0
 """Seconds between SIGTERM and SIGKILL."""

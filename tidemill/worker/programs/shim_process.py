@@ -13,12 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidemill.worker.faults import ItemError, item_step
-from tidemill.worker.programs import Programs, ReapResult
-from tidemill.worker.shim import is_deep
-from tidemill.worker.slots import Slot
-from tidemill.worker.stop import Stop
-from tidemill.worker.supervisor import Limits, Supervisor, Verdict
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.programs.faults import ItemError, item_step
+from tidemill.worker.programs.programs import Programs, ReapResult
+from tidemill.worker.programs.shim import is_deep
+from tidemill.worker.programs.supervisor import Limits, Supervisor, Verdict
 
 POLL_SECONDS = 0.2
 VALUE_FILES = ("tidemill-value.json", "tidemill-value.bin", "tidemill-value.npy")

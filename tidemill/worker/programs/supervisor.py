@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tidemill.worker.gpus import GpuUse, Window
-from tidemill.worker.programs import GRACE_SECONDS, Programs, ReapResult, exit_descriptor, exited, signal_group
-from tidemill.worker.stop import Stop
-from tidemill.worker.usage import UsageMeter, prefer_at_oom
+from tidemill.worker.machine.gpus import GpuUse, Window
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.machine.usage import UsageMeter, prefer_at_oom
+from tidemill.worker.programs.programs import GRACE_SECONDS, Programs, ReapResult, exit_descriptor, exited, signal_group
 
 SAMPLE_SECONDS = 0.5
 GLANCES = (0.02, 0.1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
-from tidemill.cli.submit import command, show_preview
+from tidemill.cli.commands.submit import command, show_preview
 from tidemill.client.items.open_items import open_items
 from tidemill.client.items.order import order_of, weigher
 from tidemill.client.items.spool import Spool

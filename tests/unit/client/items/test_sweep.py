@@ -18,7 +18,7 @@ from tidemill.manifest import read_chunk
 from tidemill.placeholders import fill, meta_values
 from tidemill.state import Snapshots
 from tidemill.tree import Tree, TreeFile
-from tidemill.worker import sagemaker
+from tidemill.worker.programs import sagemaker
 
 PROGRAM = ["python3", "train.py", "--lr", "{lr}", "{print $1}", "{output}"]
 

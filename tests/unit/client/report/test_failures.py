@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.client_fakes import descriptor, outcome, pipeline, uris
 from tidemill.cli import main
-from tidemill.cli.results import row
+from tidemill.cli.commands.results import row
 from tidemill.client import Job, Pipeline
 from tidemill.client import site as site_module
 from tidemill.client.report import failures

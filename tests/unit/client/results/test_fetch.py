@@ -14,7 +14,7 @@ from obstore.store import MemoryStore
 from tests.fields import about
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome
 from tidemill import Item
-from tidemill.cli.fetch import say, typed
+from tidemill.cli.commands.fetch import say, typed
 from tidemill.client import Job, Pipeline
 from tidemill.client.results import downloads
 from tidemill.client.results.fetch import LISTED_TOGETHER

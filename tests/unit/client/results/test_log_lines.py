@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.client_fakes import pipeline, uris
-from tidemill.cli import logs as verb
+from tidemill.cli.commands import logs as verb
 from tidemill.client.rounds import deliveries
 from tidemill.clouds.account import LogLine
 

@@ -16,8 +16,8 @@ from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError, DamagedError
 from tidemill.metrics import MAX_METRICS, MetricPattern, MetricValue, encode_values, parse_values
 from tidemill.store import Store
-from tidemill.worker import metrics
-from tidemill.worker.metrics import MAX_POINTS, MetricLog, MetricWatch, Series
+from tidemill.worker.chunks import metrics
+from tidemill.worker.chunks.metrics import MAX_POINTS, MetricLog, MetricWatch, Series
 from tidemill.worker.output import ItemOutput
 
 LOSS = MetricPattern.of("loss", r"(?:step (?P<step>\d+) )?loss: (\S+)")

@@ -24,11 +24,11 @@ from tidemill.manifest import read_chunk
 from tidemill.state.snapshots import Snapshot
 from tidemill.store import Store, Stores
 from tidemill.tree import Tree, TreeFile, fetch_tree
-from tidemill.worker.faults import ItemError
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop
-from tidemill.worker.task import reader
+from tidemill.worker.items.staging import Staging
+from tidemill.worker.items.task import reader
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.programs.faults import ItemError
 
 TIDEMILL = [sys.executable, "-c", "import sys; from tidemill.cli import main; sys.exit(main())"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome, uris
 from tests.unit.ledger.two_workers import OneLease
-from tidemill.cli.wait import facts
+from tidemill.cli.commands.wait import facts
 from tidemill.client import Job, Pipeline, Status
 from tidemill.client.rounds import deliveries, enqueue
 from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
@@ -23,7 +23,7 @@ from tidemill.ledger.gate import begun_at
 from tidemill.manifest import read_chunk
 from tidemill.services.batch import SERVICE as BATCH
 from tidemill.store import Store
-from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.chunks.jobs import LeasedJob
 
 
 class Batch(FakeBackend):

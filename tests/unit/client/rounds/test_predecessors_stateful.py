@@ -39,7 +39,7 @@ from tidemill.ledger.gate import begun_at
 from tidemill.manifest import read_chunk
 from tidemill.services.backend import Array, Shape
 from tidemill.store import Store
-from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.chunks.jobs import LeasedJob
 
 WHICH = st.integers(0, 3)
 

@@ -40,7 +40,7 @@ from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.outcome_sources import ended_chunks
 from tidemill.services.backend import Array, ArrayState, Shape
 from tidemill.store import Store
-from tidemill.worker.chunk import ChunkRun, LeasedJob
+from tidemill.worker.chunks.chunk import ChunkRun, LeasedJob
 
 ITEMS, SIZE = 4, 2
 SECONDS = 120.0

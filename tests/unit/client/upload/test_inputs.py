@@ -18,11 +18,11 @@ from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
 from tidemill.store import Store, Stores
 from tidemill.store import store as store_module
-from tidemill.worker import inputs as module
-from tidemill.worker.inputs import InputCache, InputError, release
-from tidemill.worker.machine_folder import StoppedError
-from tidemill.worker.stop import Stop, StopReason
-from tidemill.worker.task import reader
+from tidemill.worker.items import inputs as module
+from tidemill.worker.items.inputs import InputCache, InputError, release
+from tidemill.worker.items.task import reader
+from tidemill.worker.machine.machine_folder import StoppedError
+from tidemill.worker.machine.stop import Stop, StopReason
 
 JOB = "tiles-01234567"
 READER = reader(JOB, 0)

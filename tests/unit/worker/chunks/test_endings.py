@@ -15,8 +15,8 @@ from tidemill.ending import gate
 from tidemill.ending.gate import UntoldError
 from tidemill.ending.message import Message
 from tidemill.store import Store
-from tidemill.worker import endings
-from tidemill.worker.stop import Stop, StopReason
+from tidemill.worker.chunks import endings
+from tidemill.worker.machine.stop import Stop, StopReason
 
 SLOW_SECONDS = 1.3
 """As long as a busy service takes for an answer."""

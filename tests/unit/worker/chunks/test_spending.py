@@ -19,11 +19,12 @@ from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.spent_seconds import spent_seconds, write_spent
 from tidemill.store import Store
-from tidemill.worker import loop, spending
-from tidemill.worker.slots import Slot
-from tidemill.worker.spending import LOOKS, Spending, ends_job
-from tidemill.worker.stop import StopReason
-from tidemill.worker.task import Task
+from tidemill.worker import loop
+from tidemill.worker.chunks import spending
+from tidemill.worker.chunks.spending import LOOKS, Spending, ends_job
+from tidemill.worker.items.task import Task
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.machine.stop import StopReason
 
 JOB = "t-00000000"
 HOURLY = 3600.0

@@ -10,11 +10,11 @@ from tidemill.client.plan.spec import build_spec
 from tidemill.job import Item
 from tidemill.removal import clear, remove
 from tidemill.store import Stores
-from tidemill.worker.item_inputs import ItemInputs
-from tidemill.worker.scratch import Scratch, empty_folder
-from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop
-from tidemill.worker.task import Task
+from tidemill.worker.items.item_inputs import ItemInputs
+from tidemill.worker.items.staging import Staging
+from tidemill.worker.items.task import Task
+from tidemill.worker.machine.scratch import Scratch, empty_folder
+from tidemill.worker.machine.stop import Stop
 
 
 class TestFolders:

@@ -1,6 +1,6 @@
 """Pauses between the attempts of an item."""
 
-from tidemill.worker.run_item import pause_before
+from tidemill.worker.items.run_item import pause_before
 
 
 def test_an_attempt_waits_for_room_on_a_full_disk():

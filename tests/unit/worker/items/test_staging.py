@@ -3,10 +3,10 @@
 import pytest
 
 from tidemill.store import Stores
-from tidemill.worker.faults import ItemError
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.staging import SPARE_BYTES, Staging, file_name
-from tidemill.worker.stop import Stop
+from tidemill.worker.items.staging import SPARE_BYTES, Staging, file_name
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.programs.faults import ItemError
 
 
 def test_the_scratch_is_looked_at_before_a_fetch(tmp_path, monkeypatch):

@@ -17,16 +17,18 @@ from tidemill.errors import StoreError
 from tidemill.job import Item
 from tidemill.ledger import Outcome
 from tidemill.store import Store, Stores
-from tidemill.worker import programs, uploads, usage
-from tidemill.worker.faults import ItemError
+from tidemill.worker.items import uploads
+from tidemill.worker.items.run_item import CommandRunner
+from tidemill.worker.items.staging import Outputs, Staging
+from tidemill.worker.items.task import Task
 from tidemill.worker.loop import Worker
-from tidemill.worker.programs import Programs
-from tidemill.worker.run_item import CommandRunner
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot
-from tidemill.worker.staging import Outputs, Staging
-from tidemill.worker.stop import Stop, StopReason
-from tidemill.worker.task import Task
+from tidemill.worker.machine import usage
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.slots import Slot
+from tidemill.worker.machine.stop import Stop, StopReason
+from tidemill.worker.programs import programs
+from tidemill.worker.programs.faults import ItemError
+from tidemill.worker.programs.programs import Programs
 
 SECONDS = 30
 

@@ -11,7 +11,7 @@ import pytest
 
 from tidemill.descriptor import WorkerExit
 from tidemill.services.local.lease import Run
-from tidemill.worker.keeper import FAILURES, Keeper, WorkerProcess
+from tidemill.worker.local.keeper import FAILURES, Keeper, WorkerProcess
 
 
 class World:

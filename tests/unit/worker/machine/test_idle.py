@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.worker.fakes import Clock
-from tidemill.worker.idle import DRAIN_SECONDS, EMPTY_PULLS, IdlePolicy
+from tidemill.worker.machine.idle import DRAIN_SECONDS, EMPTY_PULLS, IdlePolicy
 
 
 def empty(idle: IdlePolicy, pulls: int = EMPTY_PULLS) -> None:

@@ -7,10 +7,10 @@ from urllib.error import HTTPError
 
 import pytest
 
-from tidemill.worker import reclaim
+from tidemill.worker.machine import reclaim
+from tidemill.worker.machine.reclaim import ABSENT_AFTER, ReclaimWatch
+from tidemill.worker.machine.stop import Stop, StopReason
 from tidemill.worker.metadata import Notice
-from tidemill.worker.reclaim import ABSENT_AFTER, ReclaimWatch
-from tidemill.worker.stop import Stop, StopReason
 
 SECONDS = 30
 REFUSED = HTTPError("http://metadata", 500, "busy", None, None)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 
-from tidemill.worker.scratch import Scratch
+from tidemill.worker.machine.scratch import Scratch
 
 
 def test_the_dead_are_cleared_away_and_the_living_are_not(tmp_path):

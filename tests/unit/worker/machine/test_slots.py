@@ -8,7 +8,7 @@ import pytest
 
 from tidemill.descriptor import Resources
 from tidemill.machine import Capacity
-from tidemill.worker.slots import Slot, SlotPool
+from tidemill.worker.machine.slots import Slot, SlotPool
 
 MACHINE = Capacity(4.0, 8192 + 96)
 ONE = Resources(cpus=1, memory_mib=1024)

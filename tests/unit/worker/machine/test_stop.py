@@ -1,6 +1,6 @@
 """What stops a worker, and what stops one of its jobs."""
 
-from tidemill.worker.stop import JobStop, Stop, StopReason
+from tidemill.worker.machine.stop import JobStop, Stop, StopReason
 
 
 def test_the_flag_keeps_its_first_reason():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidemill.worker.programs import Programs
-from tidemill.worker.stop import Stop
+from tidemill.worker.machine.stop import Stop
+from tidemill.worker.programs.programs import Programs
 
 
 def test_a_program_that_moves_between_two_items_is_found_again(tmp_path):

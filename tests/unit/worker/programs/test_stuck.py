@@ -19,13 +19,15 @@ from tests.unit.worker.fakes import Lease, Runs, Source, Submitted
 from tidemill.descriptor import WorkerExit
 from tidemill.machine import Capacity
 from tidemill.store import Store
-from tidemill.worker import output, programs, supervisor, usage
+from tidemill.worker import output
+from tidemill.worker.items.task import Task
+from tidemill.worker.machine import usage
+from tidemill.worker.machine.stop import Stop, StopReason
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.process import Pipes, ProgramExit, run_program
-from tidemill.worker.programs import Programs
-from tidemill.worker.stop import Stop, StopReason
-from tidemill.worker.supervisor import Limits, Supervisor
-from tidemill.worker.task import Task
+from tidemill.worker.programs import programs, supervisor
+from tidemill.worker.programs.process import Pipes, ProgramExit, run_program
+from tidemill.worker.programs.programs import Programs
+from tidemill.worker.programs.supervisor import Limits, Supervisor
 
 PATH = {"PATH": os.environ["PATH"]}
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 from tidemill.ending.message import Message
 from tidemill.services.batch.lease.array import ArrayLeases
-from tidemill.worker.leases.place import WorkerPlace
 from tidemill.worker.metadata.ec2 import Ec2Notice, read_machine
+from tidemill.worker.place import WorkerPlace
 from tidemill.worker.settings import Settings
 
 

@@ -11,10 +11,10 @@ from tidemill.services.pubsub.lease.subscription import Subscription
 from tidemill.worker.channels import PubSubTopics
 from tidemill.worker.cloud_log import CloudLog, resource_of
 from tidemill.worker.google_api import Api, endpoint_of
-from tidemill.worker.idle import IdlePolicy
-from tidemill.worker.leases.place import UNKNOWN, WorkerPlace
+from tidemill.worker.machine.idle import IdlePolicy
 from tidemill.worker.metadata.gce import GceMetadata
 from tidemill.worker.output import also_to
+from tidemill.worker.place import UNKNOWN, WorkerPlace
 from tidemill.worker.settings import Settings
 
 

@@ -19,7 +19,7 @@ from tidemill.errors import CallerError
 from tidemill.ledger import Round
 from tidemill.services.pubsub.lease.holder import Holder
 from tidemill.services.pubsub.lease.subscription import PubSubError, PubSubRefusedError, Subscription
-from tidemill.worker.idle import IdlePolicy
+from tidemill.worker.machine.idle import IdlePolicy
 from tidemill.worker.output import log
 
 REFUSED_SECONDS = 120.0

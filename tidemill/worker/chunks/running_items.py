@@ -18,15 +18,15 @@ from tidemill.ledger import Outcome
 from tidemill.machine import Capacity
 from tidemill.state import SupersededError
 from tidemill.store.errors import as_exception
-from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.held_chunks import HeldChunks
-from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.chunks.chunk import ChunkRun
+from tidemill.worker.chunks.held_chunks import HeldChunks
+from tidemill.worker.chunks.jobs import LeasedJob
+from tidemill.worker.items.runners import Runners
+from tidemill.worker.items.task import Task
+from tidemill.worker.machine.scratch import Scratch
+from tidemill.worker.machine.slots import Slot, SlotPool
+from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import log, log_event
-from tidemill.worker.runners import Runners
-from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot, SlotPool
-from tidemill.worker.stop import Stop
-from tidemill.worker.task import Task
 
 BATCH_SECONDS = 0.1
 """How long the items that a slot takes at once should last together."""
@@ -75,7 +75,7 @@ class _ChunkOutcomes:
         self._wake()
 
 
-class Items:
+class RunningItems:
     """Runs the items of held chunks. `size` is a number of slots, or the machine's capacity; None lets the first
     job decide."""
 

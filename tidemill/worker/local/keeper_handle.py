@@ -25,7 +25,7 @@ from tidemill import layout
 from tidemill.errors import decoding
 from tidemill.ledger import Ledger
 from tidemill.services.local.lease import Run
-from tidemill.worker.usage import adopt_orphans, end_children, forked
+from tidemill.worker.machine.usage import adopt_orphans, end_children, forked
 
 
 class KeeperHandle:
@@ -100,7 +100,7 @@ def _keep(client: socket.socket) -> int:
     # A terminal's Ctrl-C goes to the client, which tells us what to do.
     os.setsid()
     adopt_orphans()
-    from tidemill.worker.keeper import keeper_main
+    from tidemill.worker.local.keeper import keeper_main
 
     gc.freeze()
     return keeper_main(client)

@@ -1,0 +1,1 @@
+"""Monitoring on AWS: metrics, alarms, dashboard and saved queries."""

@@ -1,0 +1,1 @@
+"""Monitoring on GCP: metrics, alerts and dashboard."""

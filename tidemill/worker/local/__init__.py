@@ -1,0 +1,1 @@
+"""Local runs: workers as processes of one machine."""

@@ -1,0 +1,1 @@
+"""Programs of items: started, supervised, and ended with all that they started."""
