@@ -161,8 +161,8 @@ class AwsParts:
 
     def _make_monitoring(self, name: str) -> list[AwsMonitoring]:
         """The dashboard, queries and alarms, or none."""
-        wanted, monitored = self.config.monitoring, monitored_by(self._services)
-        if not (wanted.makes_anything and monitored):
+        wanted = self.config.monitoring
+        if not (wanted.makes_anything and (monitored := monitored_by(self._services))):
             return []
         args = AwsMonitoringArgs(
             **wanted.model_dump(exclude={"channels", "job_channels"}),

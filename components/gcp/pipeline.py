@@ -136,8 +136,8 @@ class GcpParts:
 
     def _make_monitoring(self, name: str) -> list[GcpMonitoring]:
         """The dashboard, queries and alarms, or none."""
-        wanted, monitored = self.config.monitoring, monitored_by(self._services)
-        if not (wanted.makes_anything and monitored):
+        wanted = self.config.monitoring
+        if not (wanted.makes_anything and (monitored := monitored_by(self._services))):
             return []
         args = GcpMonitoringArgs(
             **wanted.model_dump(exclude={"topic", "stalled_minutes", "job_channels"}),

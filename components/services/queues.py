@@ -24,8 +24,6 @@ class ServiceQueues:
 
     resources: Sequence[pulumi.Resource] = ()
     """Everything that is made for the queues."""
-    monitored: Mapping[str, Any] = {}
-    """Arguments of the cloud's monitoring that the queues give. A pipeline without any has no monitoring."""
 
     def __init__(self, name: str, queues: Mapping[str, Queue], parts: Any) -> None:
         self.queues, self.parts = queues, parts
@@ -33,6 +31,10 @@ class ServiceQueues:
     def described(self) -> dict[str, Any]:
         """The queues in the descriptor, by their names."""
         raise NotImplementedError
+
+    def monitored(self) -> Mapping[str, Any]:
+        """Arguments of the cloud's monitoring that the queues give. A pipeline without any has no monitoring."""
+        return {}
 
     def grant(self) -> None:
         """Give the pipeline's machines and submitters what only these queues need."""
@@ -54,7 +56,7 @@ def make_queues(name: str, config: StackConfig, parts: Any) -> list[ServiceQueue
 
 def monitored_by(made: Sequence[ServiceQueues]) -> dict[str, Any]:
     """The arguments that all services give to their cloud's monitoring."""
-    return {key: value for each in made for key, value in each.monitored.items()}
+    return {key: value for each in made for key, value in each.monitored().items()}
 
 
 def worker_variables(cloud: str, queue: Served) -> dict[str, str]:

@@ -25,7 +25,9 @@ class BatchQueues(ServiceQueues):
         super().__init__(name, queues, parts)
         self._made = {key: self._make(f"{name}-{key}", key, queue) for key, queue in queues.items()}
         self.resources = [*self._made.values()]
-        self.monitored = {
+
+    def monitored(self) -> dict[str, Any]:
+        return {
             "queues": {key: queue.arn for key, queue in self._made.items()},
             "clusters": {key: [*queue.clusters] for key, queue in self._made.items()},
         }

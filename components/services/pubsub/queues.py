@@ -27,8 +27,10 @@ class PubsubQueues(ServiceQueues):
         self._pools = {key: self._make_pool(f"{name}-{key}", key, queue) for key, queue in queues.items()}
         self._reconciler = self._make_reconciler(name)
         self.resources = [self._reconciler, *self._pools.values()]
+
+    def monitored(self) -> dict[str, Any]:
         ids = {key: pool.subscription.apply(lambda full: full.rpartition("/")[2]) for key, pool in self._pools.items()}
-        self.monitored = {"function": self._reconciler.function, "subscriptions": ids}
+        return {"function": self._reconciler.function, "subscriptions": ids}
 
     def _make_pool(self, name: str, key: str, queue: Queue) -> GcpWorkerPool:
         parts, config = self.parts, self.parts.config

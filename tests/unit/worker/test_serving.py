@@ -25,8 +25,7 @@ from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent_seconds import spent_seconds
 from tidemill.machine import Capacity
 from tidemill.store import Store
-from tidemill.worker.chunks import items as items_module
-from tidemill.worker.chunks import spending
+from tidemill.worker.chunks import running_items, spending
 from tidemill.worker.chunks.chunk import ALONE_AFTER, ChunkRun
 from tidemill.worker.chunks.jobs import KEPT_JOBS, LeasedJob
 from tidemill.worker.chunks.observers import HEARTBEAT_SECONDS
@@ -67,7 +66,7 @@ class TestJobs:
         assert not broken.ledger.chunk(0, 0).history().careful
 
     def test_inputs_of_the_next_chunk_are_fetched_while_one_ends(self, store: Store, serve: Any, monkeypatch: Any):
-        monkeypatch.setattr(items_module, "AHEAD_SECONDS", 60.0)
+        monkeypatch.setattr(running_items, "AHEAD_SECONDS", 60.0)
         first, second = (Submitted(store, items, stage_input=True, spec_version=4) for items in (12, 3))
         begun: dict[tuple[str, int], int] = {}
         prepared = threading.Event()

@@ -273,7 +273,7 @@ def test_a_file_that_is_named_by_itself_is_sent(tmp_path, puts):
     submit(target, data, STAGED)
     private_key(data)
     target.submit(STAGED, [str(data / "server.pem")], queue="cpu")
-    assert [name.rpartition("/")[2] for name in puts if "uploads/" in name] == ["a", "ca.pem", "server.pem"]
+    assert sorted(name.rpartition("/")[2] for name in puts if "uploads/" in name) == ["a", "ca.pem", "server.pem"]
 
 
 def test_an_empty_folder_has_no_items(tmp_path):
