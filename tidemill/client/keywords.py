@@ -33,7 +33,7 @@ def taking(
     make: Callable[P, Request], keywords: Collection[str] = ()
 ) -> Callable[[Callable[[Owner, Request], Result]], Callable[Concatenate[Owner, P], Result]]:
     """Give a method that takes a request the arguments of the function or class that makes one, and their description.
-    `keywords` are further ones that the function passes on; with any, arguments are checked."""
+    `keywords` are further ones that the function passes on; with any, a mistake is a `CallerError`."""
 
     def decorate(method: Callable[[Owner, Request], Result]) -> Callable[Concatenate[Owner, P], Result]:
         taken = signature(make)
@@ -43,10 +43,13 @@ def taking(
         def called(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
             if keywords:
                 check_keywords(method.__name__, kwargs, known)
-                try:
-                    taken.bind(*args, **kwargs)
-                except TypeError as error:
+            try:
+                taken.bind(*args, **kwargs)
+            except TypeError as error:
+                # Of the method, not of the class that it makes.
+                if keywords:
                     raise CallerError(f"`{method.__name__}`: {error}.", what=method.__name__) from None
+                raise TypeError(f"{method.__qualname__}(): {error}") from None
             return method(self, make(*args, **kwargs))
 
         owner = Parameter("self", Parameter.POSITIONAL_ONLY)

@@ -1,5 +1,6 @@
 """Arguments of another kind than a call takes, from Python: each is named, and none is an error inside."""
 
+import re
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
@@ -50,6 +51,11 @@ WRONG = {
     "job": (lambda p: p.job(None), "job is None; it must be a job's id"),
     "retry": (lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(items="0"), "items is '0'; it must be a list of"),
     "index": (lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(items=["0"]), "items is '0'; it must be from 0"),
+    "estimate": (lambda p: p.estimate(10, item_seconds="5s", queue="cpu"), "item_seconds is '5s'; it must be a number"),
+    "since": (
+        lambda p: list(p.submit(COMMAND, uris(1), queue="cpu").logs(since="2h")),
+        "since is '2h'; it must be a datetime. Write ",
+    ),
     "fetch": (
         lambda p: p.submit(COMMAND, uris(1), queue="cpu").fetch(Path("x"), items="0-9"),
         "items is '0-9'; it must be a list of indexes",
@@ -72,6 +78,21 @@ def test_an_editor_sees_every_keyword_of_a_submit():
     for verb in (Pipeline.submit, Pipeline.preview):
         assert list(signature(verb).parameters) == ["self", *names]
     assert list(signature(Pipeline.train).parameters) == ["self", *signature(training).parameters]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda job: job.logs(grep="a"), "Job.logs(): got an unexpected keyword argument 'grep'"),
+        (lambda job: job.wait(timeout=1), "Job.wait(): got an unexpected keyword argument 'timeout'"),
+        (lambda job: job.fetch(), "Job.fetch(): missing a required argument: 'folder'"),
+        (lambda job: job.retry(failed=True), "Job.retry(): got an unexpected keyword argument 'failed'"),
+    ],
+)
+def test_a_wrong_argument_is_of_the_method(call, said):
+    job = pipeline()[0].submit(COMMAND, uris(1), queue="cpu")
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        call(job)
 
 
 def test_numbers_of_numpy_are_indexes():

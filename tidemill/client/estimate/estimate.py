@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,8 +130,8 @@ def at_once(cloud: str, place: Placement) -> tuple[int, int]:
 
 def _seconds(site: Site, given: float | None, like: JobSpec | None) -> float:
     if given is not None:
-        if not math.isfinite(given) or given <= 0:
-            raise CallerError.about("item_seconds", given, "more than 0", "State how long an item takes.")
+        if not isinstance(given, Real) or not math.isfinite(given) or given <= 0:
+            raise CallerError.about("item_seconds", given, "a number above 0", "State how long an item takes.")
         return given
     if like is None:
         raise CallerError(

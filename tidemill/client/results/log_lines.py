@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 from tidemill.client.results.requests import LogRequest
@@ -48,6 +49,9 @@ class LineFilter:
         except re.error as error:
             allowed = "a regular expression of Python"
             raise CallerError.about("regex", asked.regex, allowed, f"{one_line(error)}.".capitalize()) from None
+        for name, moment in (("since", asked.since), ("until", asked.until)):
+            if not isinstance(moment, datetime | None):
+                raise CallerError.about(name, moment, "a datetime", "Write datetime(2026, 11, 21, 9, 30).")
         self.since = asked.since.timestamp() if asked.since else 0.0
         self.until = asked.until.timestamp() if asked.until and not asked.follow else None
         self.limit = None if asked.follow else asked.limit
