@@ -267,6 +267,30 @@ class TestStuck:
         assert run.returncode == 0, said
         assert f"(process {worker}) has said nothing for 4 s: it is ended" in said
 
+    @pytest.mark.parametrize("first", ["kill(self.pid, 9); end(self)", "kill(self.pid, 19)"])
+    def test_a_keeper_that_is_killed_is_told(self, here, first):
+        """Before it is told of the run, and before it has read that."""
+        killed = (
+            "import os\nfrom os import kill\nfrom tidemill.worker import local\n"
+            "def end(self):\n    os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)\n"
+            "def killing(self, *given, real=local.KeeperHandle.start):\n"
+            f"    {first}\n    real(self, *given)\n    kill(self.pid, 9)\n"
+            "local.KeeperHandle.start = killing\n"
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", killed + TIDEMILL[-1], "run", "a", "--", "true"],
+            cwd=here.folder,
+            env=here.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=SECONDS,
+            text=True,
+        )
+        assert run.returncode == 1
+        assert "the workers cannot continue: the process that starts them has ended" in run.stderr
+        assert here.run("a", "--", "true").returncode == 0
+
     def test_a_store_that_cannot_be_written_is_named(self, here):
         ran = here.run("a", "--store", "/proc/store", "--", "true")
         assert ran.returncode == 2

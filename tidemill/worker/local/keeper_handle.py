@@ -59,13 +59,19 @@ class KeeperHandle:
     def start(self, run: Run, lock: int) -> None:
         """Begin a run. The keeper and its workers hold the descriptor of the job's lock."""
         data = json.dumps(asdict(run)).encode() + b"\n"
-        socket.send_fds(self._socket, [data[:1]], [lock])
-        self._socket.sendall(data[1:])
+        # One that was killed is found by `wait`.
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._socket, [data[:1]], [lock])
+            self._socket.sendall(data[1:])
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end of the run; says whether it came."""
         if not self.ended and select.select([self._socket], [], [], seconds)[0]:
-            data = self._socket.recv(65536)
+            try:
+                data = self._socket.recv(65536)
+            except ConnectionResetError:
+                # It was killed before it had read everything.
+                data = b""
             *lines, self._heard = (self._heard + data).split(b"\n")
             for message in map(json.loads, lines):
                 if "note" in message:
@@ -73,7 +79,8 @@ class KeeperHandle:
                 else:
                     self.reclaimed, self.died, self.error = message["reclaimed"], message["died"], message["error"]
                     self.ended = True
-            self.ended = self.ended or not data
+            if not data and not self.ended:
+                self.ended, self.error = True, "the process that starts them has ended"
         return self.ended
 
     @property
