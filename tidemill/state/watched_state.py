@@ -70,6 +70,7 @@ class WatchedState:
             return True
         mark = self.mark.seen()
         if mark is not None:
+            self.has_marked = True
             return self.mark.stands(mark, there, rested=by_itself)
         return there == self.quiet or (by_itself and not self.by_hand)
 

@@ -138,6 +138,20 @@ def test_a_program_that_marks_is_known_on_its_next_machine(store, tmp_path, muta
     assert (saved["model"] != saved["optimizer"]) == mixed
 
 
+def test_a_program_that_marks_first_when_its_machine_goes_is_known_on_the_next(store, tmp_path):
+    stop = Stop()
+    state = prepared(store, tmp_path, "a", stop)
+    state.begin()
+    stop.set(StopReason.SIGNAL)
+    for name in ("model", ".commit"):
+        (state.folder / name).write_bytes(b"1")
+    state.end(by_itself=True, succeeded=False)
+    state.close()
+    saved = Snapshots(store, JOB, 0).newest()
+    assert saved is not None
+    assert (saved.kind, saved.marked) == ("snapshot", 0)
+
+
 def test_code_of_another_round_need_not_mark(store, tmp_path, monkeypatch):
     monkeypatch.setattr(item_state, "PATIENCE", 0)
     for round_, files in enumerate((("model", ".commit"), ("model",))):

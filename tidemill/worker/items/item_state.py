@@ -307,6 +307,7 @@ class ItemState:
         try:
             there = self._watched.scan()
             whole = self._watched.whole(there, by_itself=by_itself, succeeded=succeeded)
+            _note_marks(self._watched, self._snapshots, self._round, patient=True)
             saved = whole and self._save(there)
         except StateError as error:
             raise ItemError("state", str(error), final=True) from None
