@@ -23,6 +23,5 @@ def in_order(pool: ThreadPoolExecutor, do: Callable[[T], R], things: Iterable[T]
         while begun:
             yield begun.popleft().result()
     finally:
-        for future in begun:
-            future.cancel()
-        wait(begun)
+        # A pool that was shut down says no more of those that it will not begin.
+        wait([future for future in begun if not future.cancel()])
