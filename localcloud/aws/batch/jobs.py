@@ -6,12 +6,14 @@ and no thread.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 
 from localcloud.aws.batch.core import Json, invalid, left_out, now_ms, refuse_left_out
 from localcloud.aws.batch.instance_types import Needs
+from localcloud.aws.batch.metrics import MOVED, SUBMITTED, WAITED, metrics
 
 WAITING = ("SUBMITTED", "PENDING", "RUNNABLE")
 ENDED = ("SUCCEEDED", "FAILED")
@@ -66,6 +68,9 @@ class Child:
         """Change the status, and update the job's summary."""
         self.job.summary[self.status] -= 1
         self.job.summary[status] += 1
+        self.job.count(MOVED[status], 1)
+        if status == "STARTING":
+            self.job.count(WAITED, (time.monotonic() - self.runnable_since) * 1000)
         self.status = status
         self.reason = reason
         if status in ENDED:
@@ -232,6 +237,11 @@ class Job:
         self.children = [Child(self, index) for index in indices]
         self.summary: Counter[str] = Counter(dict.fromkeys(STATUSES, 0))
         self.summary["SUBMITTED"] = len(self.children)
+        self.count(SUBMITTED, len(self.children))
+
+    def count(self, name: str, value: float) -> None:
+        """Add a value to a metric of its queue."""
+        metrics.add(self.region, self.queue.rpartition("/")[2], name, value, time.time())
 
     @property
     def status(self) -> str:
