@@ -1,5 +1,6 @@
 """Who is told, and who pays: alarms, budgets and dashboards that go, and tags that resources lose."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,12 @@ _MUTED: tuple[tuple[str, Any, str], ...] = (
     ("notificationChannels", None, "it tells nobody"),
     ("state", "ENABLED", "it is off"),
 )
+# A property of an alarm that tells later, or more rarely, as it grows.
+_SLOWER = {
+    "threshold": "tells later: its threshold is raised",
+    "datapointsToAlarm": "tells later: more looks must agree",
+}
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?=[mh]?\b)")
 _TAGS = ("tagsAll", "tags", "effectiveLabels", "labels")
 _OURS = ("tidemill:", "tidemill-")
 
@@ -41,6 +48,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
     for step in steps:
         if step.type in _TELLS and step.op in ("update", "replace"):
             yield from _muted(step)
+            yield from _later(step)
     yield from _untagged(steps)
 
 
@@ -66,6 +74,35 @@ def _muted(step: Step) -> Iterator[Finding]:
         tells = bool(new) if wanted is None else new in (wanted, None)
         if told and not tells and not is_unknown(new):
             yield Finding("high", "unwatched", step.name, step.urn, f"no longer tells anybody: {means}")
+
+
+def _later(step: Step) -> Iterator[Finding]:
+    """An alarm that tells later or more rarely than before, or no longer says that it is over."""
+    for key, text in _SLOWER.items():
+        old, new = at(step.old, (key,)), at(step.new, (key,))
+        if isinstance(old, int | float) and isinstance(new, int | float) and new > old:
+            yield Finding("medium", "unwatched", step.name, step.urn, f"{text}: {old:g} becomes {new:g}")
+    if at(step.old, ("okActions",)) and not at(step.new, ("okActions",)):
+        yield Finding("low", "unwatched", step.name, step.urn, "no longer tells when it is over")
+    old, new = (_queries(inputs) for inputs in (step.old, step.new))
+    for before, after in zip(old, new, strict=False):
+        words, numbers = _NUMBER.split(before), [float(each) for each in _NUMBER.findall(before)]
+        if words != _NUMBER.split(after):
+            yield Finding("low", "unwatched", step.name, step.urn, "its condition changes", (before, after))
+        elif any(b > a for a, b in zip(numbers, map(float, _NUMBER.findall(after)), strict=True)):
+            title = "tells later: a number of its condition is raised"
+            yield Finding("medium", "unwatched", step.name, step.urn, title, (before, after))
+
+
+def _queries(inputs: dict[str, Any]) -> list[str]:
+    """The conditions of an alert policy in PromQL; of an alarm, the expressions that it compares."""
+    conditions = [each.get("conditionPrometheusQueryLanguage") for each in _dicts(inputs.get("conditions"))]
+    given = [*_dicts(conditions), *_dicts(inputs.get("metricQueries"))]
+    return [text for each in given if isinstance(text := each.get("query") or each.get("expression"), str)]
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _untagged(steps: list[Step]) -> Iterator[Finding]:

@@ -24,6 +24,13 @@ GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 SCALER = "gcp:compute/regionAutoscaler:RegionAutoscaler"
 ALARM, TOPIC = "aws:cloudwatch/metricAlarm:MetricAlarm", "aws:sns/topic:Topic"
 ALERT = "gcp:monitoring/alertPolicy:AlertPolicy"
+
+
+def asking(query: str) -> dict[str, Any]:
+    """An alert policy with a condition in PromQL."""
+    return {"conditions": [{"conditionPrometheusQueryLanguage": {"query": query}}]}
+
+
 BUCKET = "aws:s3/bucket:Bucket"
 LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
 ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
@@ -320,6 +327,20 @@ EDITS = (
         "unwatched", "tells nobody"),
     Edit("an alert policy is switched off", lambda: told(changed(ALERT, {"enabled": True}, {"enabled": False})), "high",
         "unwatched", "it is off"),
+    Edit("an alarm's threshold is raised",
+        lambda: told(changed(ALARM, {"threshold": 1, "alarmActions": ["t"]}, {"threshold": 2, "alarmActions": ["t"]})),
+        "medium", "unwatched", "threshold is raised: 1 becomes 2"),
+    Edit("an alarm waits for more looks",
+        lambda: told(changed(ALARM, {"datapointsToAlarm": 6}, {"datapointsToAlarm": 12})), "medium", "unwatched",
+        "more looks must agree"),
+    Edit("an alarm no longer says that it is over",
+        lambda: told(changed(ALARM, {"okActions": ["t"]}, {"okActions": []})), "low", "unwatched", "when it is over"),
+    Edit("an alarm's expression changes",
+        lambda: told(changed(ALARM, {"metricQueries": [{"expression": "a / b"}]},
+            {"metricQueries": [{"expression": "a / c"}]})), "low", "unwatched", "condition changes"),
+    Edit("an alert policy's threshold is raised",
+        lambda: told(changed(ALERT, asking("100 * a[15m] > 20"), asking("100 * a[15m] > 40"))), "medium", "unwatched",
+        "tells later"),
     Edit("the dashboard is removed", lambda: told(gone("aws:cloudwatch/dashboard:Dashboard")), "medium", "unwatched",
         "dashboard"),
     Edit("EFS backup off",
@@ -540,9 +561,13 @@ QUIET = {
     "logs 14 days to for ever": lambda: told(
         changed("aws:cloudwatch/logGroup:LogGroup", {"retentionInDays": 14}, {"retentionInDays": 0})
     ),
-    "an alarm's threshold": lambda: told(
-        changed(ALARM, {"threshold": 1, "alarmActions": ["t"]}, {"threshold": 2, "alarmActions": ["t"]})
+    "an alarm tells sooner": lambda: told(
+        changed(ALARM, {"threshold": 2, "alarmActions": ["t"]}, {"threshold": 1, "alarmActions": ["t"]})
     ),
+    "an alarm tells when it is over, too": lambda: told(
+        changed(ALARM, {"alarmDescription": "a"}, {"alarmDescription": "b", "okActions": ["t"]})
+    ),
+    "an alert policy tells sooner": lambda: told(changed(ALERT, asking("a[15m] > 20"), asking("a[5m] > 10"))),
     "the form of a network's name": lambda: told(
         changed(TEMPLATE, machines("https://www.googleapis.com/compute/v1/projects/p/x"), machines("projects/p/x"))
     ),
