@@ -99,20 +99,14 @@ def check_monitoring(monitoring: Monitoring) -> None:
             "nothing together with topic",
             "Subscribe these addresses to the topic, or leave the topic out",
         )
-    if monitoring.stalled_minutes and monitoring.stalled_minutes % 5:
-        raise ConfigError(
-            key_path([*here, "stalled_minutes"]),
-            str(monitoring.stalled_minutes),
-            "a multiple of 5, the minutes between two looks of the alarm",
-            "Round it up",
-        )
-    if monitoring.stalled_minutes and not monitoring.tells:
-        raise ConfigError(
-            key_path([*here, "stalled_minutes"]),
-            str(monitoring.stalled_minutes),
-            "only with notify or topic",
-            "Say in notify who is to be told",
-        )
+    for key in ("no_machine_minutes", "stalled_minutes"):
+        minutes = getattr(monitoring, key)
+        if minutes and minutes % 5:
+            allowed = "a multiple of 5, the minutes between two looks of the alarm"
+            raise ConfigError(key_path([*here, key]), str(minutes), allowed, "Round it up")
+        if minutes and not monitoring.tells:
+            allowed = "only with notify or topic"
+            raise ConfigError(key_path([*here, key]), str(minutes), allowed, "Say in notify who is to be told")
 
 
 def check_store(store: Store) -> None:

@@ -165,8 +165,9 @@ class AwsParts:
         if not (wanted.makes_anything and (monitored := monitored_by(self._services))):
             return []
         args = AwsMonitoringArgs(
-            **wanted.model_dump(exclude={"channels", "job_channels"}),
+            **wanted.model_dump(exclude={"channels", "job_channels", "owner"}),
             pipeline=name,
+            owner=wanted.owner or self.config.team,
             log_group=self.logs.group,
             **monitored,
             metric_namespace=f"{NAMESPACE}/{name}",

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from components.config.model import Model
-from components.config.types import ADDRESS, CHANNEL, SNS_TOPIC, TOPIC, Name, either, matching, unique
+from components.config.types import ADDRESS, CHANNEL, OWNER, SNS_TOPIC, TOPIC, Name, either, matching, unique
 
 MOST_MINUTES = 1440
 """An alarm of CloudWatch looks back a day at most.
@@ -13,7 +13,7 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_Put
 
 
 CONDITIONS = 3
-"""Conditions of the alert policies on GCP."""
+"""Conditions of the alert policies on GCP that every recipient has."""
 
 
 class Monitoring(Model):
@@ -34,8 +34,8 @@ class Monitoring(Model):
     ] = Field(
         default=[],
         max_length=10,
-        description="E-mail addresses that alarms tell. AWS sends each a confirmation first; $0.30 per queue and month "
-        "after the account's first ten metrics. GCP: three conditions of alert policies.",
+        description="E-mail addresses that alarms tell. AWS sends each a confirmation first; $0.80 per queue and month "
+        "after the account's first ten metrics. GCP: six conditions of alert policies.",
     )
     topic: Annotated[str, matching(SNS_TOPIC, "the ARN of an SNS topic")] | None = Field(
         default=None,
@@ -63,11 +63,46 @@ class Monitoring(Model):
         "`submit --notify`. Jobs and submitters may publish to them.",
         examples=[{"oncall": "arn:aws:sns:us-west-2:123456789012:ml-oncall"}],
     )
+    owner: Annotated[str, matching(OWNER, "a name such as ml-oncall or #ml-oncall", 80)] | None = Field(
+        default=None,
+        description="Who owns the queues: a team, a rota, a chat room. Every message says so. The default is the team.",
+        examples=["ml-oncall, #ml-oncall"],
+    )
     failed_percent: int = Field(
         default=20,
         ge=1,
         le=100,
         description="Failed items among those that ended within 15 minutes, in percent, above which an alarm tells.",
+    )
+    growing_hours: int | None = Field(
+        default=6,
+        ge=2,
+        le=24,
+        description="Tell when the backlog has grown in each of so many hours; null for no such alarm. AWS: $0.20 per "
+        "queue and month.",
+    )
+    full_hours: int | None = Field(
+        default=6,
+        ge=1,
+        le=24,
+        description="Tell when a queue has been at its cap for so many hours: on AWS chunks that start have waited "
+        "longer, on GCP the autoscaler has wanted more machines than it may have. Null for no such alarm. AWS: $0.10 "
+        "per queue and month.",
+    )
+    reclaimed_percent: int | None = Field(
+        default=30,
+        ge=1,
+        le=100,
+        description="Tell when for three hours more than this share of the chunks has lost its machine; null for no "
+        "such alarm. AWS: $0.20 per queue and month.",
+    )
+    no_machine_minutes: int | None = Field(
+        default=None,
+        ge=15,
+        le=720,
+        description="AWS: tell when work has waited this long and no machine runs any, where Batch itself, which tells "
+        "at once, says nothing. $0.30 per queue and month, and $0.10 per rung. On GCP the reconciler tells after 15 "
+        "minutes.",
     )
     stalled_minutes: int | None = Field(
         default=None,
@@ -79,8 +114,21 @@ class Monitoring(Model):
 
     def alarm_metrics(self, rungs: int) -> int:
         """Metrics that the alarms of a queue with so many rungs read on AWS, which bills each."""
-        stalled = 1 + rungs if self.stalled_minutes else 0
-        return 3 + stalled if self.tells else 0
+        wanted = (
+            (3, True),
+            (2, self.growing_hours),
+            (1, self.full_hours),
+            (2, self.reclaimed_percent),
+            (3 + rungs, self.no_machine_minutes),
+            (1 + rungs, self.stalled_minutes),
+        )
+        return sum(metrics for metrics, key in wanted if key) if self.tells else 0
+
+    @property
+    def conditions(self) -> int:
+        """Conditions of the alert policies on GCP, which bills each."""
+        wanted = (self.growing_hours, self.full_hours, self.reclaimed_percent)
+        return CONDITIONS + sum(key is not None for key in wanted) if self.tells else 0
 
     @property
     def tells(self) -> bool:

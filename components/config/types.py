@@ -25,6 +25,8 @@ GCP_PRINCIPAL = re.compile(r"(user|group|serviceAccount):[\w.+-]+@[\w-]+(\.[\w-]
 """A person, group or service account of GCP."""
 ADDRESS = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 """An e-mail address."""
+OWNER = re.compile(r"[^<>$\"\\\x00-\x1f]+")
+"""Who owns something, in words without the characters that templates of messages read."""
 SNS_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:(?P<region>[a-z0-9-]+):\d{12}:[\w-]{1,256}")
 """A topic of SNS that is not FIFO, which neither alarms nor budgets can tell.
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Notify_Users_Alarm_Changes.html"""

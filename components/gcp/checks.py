@@ -147,6 +147,8 @@ def check_monitoring(monitoring: Monitoring) -> None:
     """The keys are Cloud Monitoring's."""
     here = ["monitoring"]
     common.refuse(here, monitoring, "topic", _ON_AWS, "Name notification channels in `channels`")
+    hint = "Leave it out; the reconciler tells of work that has waited for 15 minutes without a machine"
+    common.refuse(here, monitoring, "no_machine_minutes", _ON_AWS, hint)
     common.refuse(here, monitoring, "stalled_minutes", _ON_AWS, "Leave it out; the reconciler watches the workers")
     common.check_topics(monitoring.job_channels, TOPIC, "a topic such as projects/my-project/topics/ml-oncall")
 

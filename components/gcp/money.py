@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from components.config.monitoring_models import CONDITIONS
 from tidemill.prices import HOURS_A_MONTH
 
 if TYPE_CHECKING:
@@ -39,5 +38,5 @@ def address(market: str) -> str:
 
 def monitoring(config: StackConfig, book: Book) -> Iterator[Line]:
     """The alarms."""
-    if config.monitoring.tells:
-        yield book.line("alarms: conditions of alert policies", CONDITIONS, "alert_condition_month")
+    if conditions := config.monitoring.conditions:
+        yield book.line("alarms: conditions of alert policies", conditions, "alert_condition_month")

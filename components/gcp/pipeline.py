@@ -140,8 +140,9 @@ class GcpParts:
         if not (wanted.makes_anything and (monitored := monitored_by(self._services))):
             return []
         args = GcpMonitoringArgs(
-            **wanted.model_dump(exclude={"topic", "stalled_minutes", "job_channels"}),
+            **wanted.model_dump(exclude={"topic", "no_machine_minutes", "stalled_minutes", "job_channels", "owner"}),
             pipeline=name,
+            owner=wanted.owner or self.config.team,
             log=self.logs.log,
             metrics={**self.logs.counted},
             **monitored,

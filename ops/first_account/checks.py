@@ -284,7 +284,8 @@ CHECKS = (
         "that succeed with --notify oncall, 100 that fail and one larger than any machine (GCP: pause the scheduler)",
         "TOPIC's subscribers get one message before you type another command; within half an hour a mail about the "
         "failed items, and one with Batch's reason and the command `tidemill explain` with the job's name (on GCP: "
-        "about the reconciler).",
+        "about the reconciler); later one that too many items no longer fail. AWS, with no_machine_minutes: 15: one "
+        "about work that no machine runs.",
         "AWS: look at FailedInvocations of the rules, which must be 0 (else give the targets a role that may publish), "
         "at `detail.parameters` of the event and at the metrics of components/aws/monitoring/alarms.py. GCP: compare "
         "the metrics' names with components/gcp/monitoring/line_metrics.py. No message: the worker's log has the "

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from components.aws.monitoring.alarms import FEWEST_ITEMS
-from components.aws.monitoring.metrics import COUNTED
+from components.aws.monitoring.metrics import COUNTED, FAILED, RUNNABLE, STARTING, SUBMITTED, SUCCEEDED, WAITED
 from components.aws.monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
 from components.aws.monitoring.queries import QUERIES
 from components.config import ConfigError, Monitoring, part
@@ -21,6 +21,7 @@ from tests.components.stacks import run_stack
 QUEUE = "arn:aws:batch:us-west-2:123456789012:job-queue/vision-dev-cpu"
 OURS = {("Tidemill/v", counted.name) for counted in COUNTED.values()}
 CLOUDS = {("AWS/ECS", "CPUReservation"), ("AWS/ECS", "MemoryReservation")}
+BATCHES = {("AWS/Batch", name) for name in (SUBMITTED, RUNNABLE, STARTING, SUCCEEDED, FAILED, WAITED)}
 """https://docs.aws.amazon.com/AmazonECS/latest/developerguide/available-metrics.html"""
 WIDGETS = {"alarm", "log", "metric", "text"}
 
@@ -74,7 +75,7 @@ def test_each_queue_has_its_alarms_and_all_have_the_same_rules():
         "AwsMonitoring": 1,
         "cloudwatch.EventRule": 2,
         "cloudwatch.EventTarget": 2,
-        "cloudwatch.MetricAlarm": 2,
+        "cloudwatch.MetricAlarm": 5,
         "sns.Topic": 1,
         "sns.TopicPolicy": 1,
         "sns.TopicSubscription": 2,
@@ -139,11 +140,11 @@ def test_rules_of_fifty_queues_fit_eventbridge():
 
 
 def test_a_dashboard_of_many_alarms_has_a_widget_for_each_hundred():
-    made = told(queues=longest_queues(50), clusters={}, stalled_minutes=60, dashboard=True)
+    made = told(queues=longest_queues(30), clusters={}, stalled_minutes=60, dashboard=True)
     widgets = made.one("cloudwatch.Dashboard").document("dashboardBody")["widgets"]
     alarms = [widget["properties"]["alarms"] for widget in widgets if widget["type"] == "alarm"]
-    assert [len(each) for each in alarms] == [100, 50]
-    assert len({alarm for each in alarms for alarm in each}) == 150
+    assert [len(each) for each in alarms] == [100, 80]
+    assert len({alarm for each in alarms for alarm in each}) == 180
 
 
 def test_an_existing_topic_is_told_and_not_changed():
@@ -164,7 +165,8 @@ def test_an_event_names_the_queue_the_reason_and_the_command():
     }
     transformer = made.one("cloudwatch.EventTarget", "v-monitoring-stuck-topic").inputs["inputTransformer"]
     text = json.loads(transformer["inputTemplate"])
-    assert "Queue <queue>" in text
+    assert text.startswith("HIGH: Queue <queue>")
+    assert " Owner: v. Next: " in text
     assert text.endswith("tidemill explain <job>")
     assert set(re.findall(r"<(\w+)>", text)) <= transformer["inputPaths"].keys()
 
@@ -195,7 +197,11 @@ def test_stalled_looks_back_as_far_as_told():
     assert metrics_of(alarm) == {("AWS/ECS", "CPUReservation"), ("Tidemill/v", "Items")}
 
 
-@pytest.mark.parametrize("more", [{}, {"stalled_minutes": 60}])
+EVERY = {"growing_hours": 6, "full_hours": 6, "reclaimed_percent": 30, "no_machine_minutes": 60, "stalled_minutes": 60}
+NONE = dict.fromkeys(EVERY)
+
+
+@pytest.mark.parametrize("more", [{}, EVERY, NONE, *({**NONE, key: EVERY[key]} for key in EVERY)])
 def test_as_many_metrics_are_read_as_the_estimate_counts(more: dict[str, Any]):
     alarms = told(**more).of("cloudwatch.MetricAlarm")
     read = [query for alarm in alarms for query in alarm.inputs["metricQueries"] if "metric" in query]
@@ -203,9 +209,12 @@ def test_as_many_metrics_are_read_as_the_estimate_counts(more: dict[str, Any]):
 
 
 def test_alarms_name_metrics_that_are_counted_and_commands():
-    for alarm in told(stalled_minutes=15).of("cloudwatch.MetricAlarm"):
-        assert metrics_of(alarm) <= OURS | CLOUDS
-        assert "`tidemill " in alarm.inputs["alarmDescription"]
+    for alarm in told(**EVERY).of("cloudwatch.MetricAlarm"):
+        assert metrics_of(alarm) <= OURS | CLOUDS | BATCHES
+        assert re.match(
+            r"(HIGH|MEDIUM|LOW): .* Over when .* Owner: v. Next: `tidemill ", alarm.inputs["alarmDescription"]
+        )
+        assert alarm.inputs["okActions"] == alarm.inputs["alarmActions"]
         [shown] = [query for query in alarm.inputs["metricQueries"] if query.get("returnData")]
         assert shown
 
@@ -217,9 +226,11 @@ def test_a_dashboard_names_metrics_that_are_counted():
     assert {widget["type"] for widget in widgets} == WIDGETS
     rows = [row for widget in widgets for row in widget["properties"].get("metrics", [])]
     named = {(row[0], row[1]) for row in rows if isinstance(row[0], str)}
-    assert named == OURS | CLOUDS
+    read_by_alarms_alone = {("AWS/Batch", RUNNABLE), ("AWS/Batch", STARTING)}
+    assert named == OURS | CLOUDS | BATCHES - read_by_alarms_alone
+    assert {row[3] for row in rows if row[0] == "AWS/Batch"} == {"vision-dev-cpu"}
     [alarms] = [widget["properties"]["alarms"] for widget in widgets if widget["type"] == "alarm"]
-    assert len(alarms) == 2
+    assert len(alarms) == 5
     places = {(x, y) for w in widgets for x in range(w["x"], w["x"] + w["width"]) for y in range(w["y"], w["y"] + 1)}
     assert len(places) == sum(widget["width"] for widget in widgets), "widgets overlap"
     assert all(widget["x"] + widget["width"] <= 24 for widget in widgets)
@@ -228,9 +239,10 @@ def test_a_dashboard_names_metrics_that_are_counted():
 def test_a_stack_passes_its_keys_on():
     keys = {"notify": ["a@example.com"], "dashboard": True, "failed_percent": 5, "stalled_minutes": 60}
     made = run_stack("vision-prod", monitoring=keys)
-    assert len(made.of("cloudwatch.MetricAlarm")) == 2 * 3
+    assert len(made.of("cloudwatch.MetricAlarm")) == 2 * 6
     alarm = made.one("cloudwatch.MetricAlarm", "vision-prod-monitoring-gpu-failed").inputs
     assert alarm["threshold"] == 5
+    assert " Owner: vision. " in alarm["alarmDescription"]
     assert alarm["metricQueries"][1]["metric"]["namespace"] == "Tidemill/vision-prod"
     counted = made.one("cloudwatch.LogMetricFilter", "vision-prod-logs-items").inputs["metricTransformation"]
     assert counted["namespace"] == "Tidemill/vision-prod"

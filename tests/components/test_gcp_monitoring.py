@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.config import ConfigError
+from components.config import ConfigError, Monitoring, part
 from components.gcp.monitoring.dashboard import COLUMNS
-from components.gcp.monitoring.line_metrics import COUNTED
-from components.gcp.monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs, failed_query
+from components.gcp.monitoring.line_metrics import COUNTED, failed_query
+from components.gcp.monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
 from components.services.pubsub.reconciler_function.decide import Group, Machine, QueueState, Sample
 from components.services.pubsub.reconciler_function.trouble import due, troubles
 from localcloud.gcp.filters import matches
@@ -23,12 +23,18 @@ CHANNEL = "projects/vision-project/notificationChannels/7"
 METRICS = {suffix: f"v-logs-{suffix}-1a2b3c4" for suffix in COUNTED}
 PUBSUB = {"num_undelivered_messages", "oldest_unacked_message_age"}
 """https://cloud.google.com/monitoring/api/metrics_gcp_p_z"""
+COMPUTE = {"instance_group/size", "instance/cpu/utilization", "instance/network/sent_bytes_count"}
 NOW = 1_000_000.0
 
 
 def monitoring(**settings: Any) -> Recorder:
     given: dict[str, Any] = {"pipeline": "v", "log": "projects/p/logs/l", "metrics": dict(METRICS)}
+    groups = [
+        {"market": "spot", "manager": "v-cpu-spot-1a2b3c4"},
+        {"market": "on_demand", "manager": "v-cpu-on-demand-5d"},
+    ]
     given |= {"function": "v-reconciler-run", "subscriptions": {"cpu": "v-cpu"}}
+    given |= {"fleets": [{"name": "cpu", "groups": groups}]}
     return run(lambda: GcpMonitoring("v-monitoring", GcpMonitoringArgs(**given | settings)))
 
 
@@ -53,13 +59,34 @@ def test_saved_queries_read_this_stacks_lines():
     assert {each.inputs["visibility"] for each in queries} == {"SHARED"}
 
 
-def test_three_conditions_are_all_that_may_be_billed():
-    made = monitoring(notify=["b@example.com"], channels=[CHANNEL])
+OPTIONAL: dict[str, Any] = dict.fromkeys(("growing_hours", "full_hours", "reclaimed_percent"))
+
+
+@pytest.mark.parametrize("more", [{}, OPTIONAL, {**OPTIONAL, "full_hours": 3}])
+def test_as_many_conditions_are_made_as_the_estimate_counts(more: dict[str, Any]):
+    made = monitoring(channels=[CHANNEL], **more)
+    conditions = [each for policy in made.of("monitoring.AlertPolicy") for each in policy.inputs["conditions"]]
+    assert len(conditions) == part(Monitoring, {"channels": [CHANNEL], **more}, "monitoring").conditions
+
+
+def test_a_message_says_severity_owner_and_what_to_type():
+    made = monitoring(notify=["b@example.com"], channels=[CHANNEL], owner="ml-oncall")
     policies = made.of("monitoring.AlertPolicy")
-    assert sum(len(each.inputs["conditions"]) for each in policies) == 3
+    severities = {each.name.removeprefix("v-monitoring-"): each.inputs["severity"] for each in policies}
+    assert severities == {
+        "trouble": "CRITICAL",
+        "silent": "CRITICAL",
+        "failed": "CRITICAL",
+        "growing": "ERROR",
+        "full": "WARNING",
+        "reclaims": "WARNING",
+    }
+    texts = [each.inputs["documentation"]["content"] for each in policies]
+    assert all(" Owner: ml-oncall. Next: `tidemill " in text for text in texts)
+    # A condition on a line of a log has no end.
+    assert sum(" Over when " in text for text in texts) == len(texts) - 1
     own = f"{made.one('monitoring.NotificationChannel').name}-1a2b3c4"
     assert {tuple(each.inputs["notificationChannels"]) for each in policies} == {(own, CHANNEL)}
-    assert all("`tidemill " in each.inputs["documentation"]["content"] for each in policies)
 
 
 def test_the_reconcilers_lines_alert_at_most_twice_an_hour():
@@ -102,6 +129,10 @@ def test_a_dashboard_names_metrics_that_exist():
     text = json.dumps(body)
     assert set(re.findall(r"user_v_logs_(\w+?)_1a2b3c4", text)) == {each.replace("-", "_") for each in COUNTED}
     assert set(re.findall(r"googleapis\.com/subscription/(\w+)", text)) == PUBSUB
+    assert set(re.findall(r"compute\.googleapis\.com/([\w/]+)", text)) == COMPUTE
+    # The groups by their names, their machines by what the names begin with.
+    assert {"v-cpu-spot-1a2b3c4", "v-cpu-on-demand-5d"} == set(re.findall(r'group_name = \\"([\w-]+)\\"', text))
+    assert {"v-cpu-spot-", "v-cpu-on-demand-"} == set(re.findall(r'starts_with\(\\"([\w-]+)\\"\)', text))
     assert all(tile.get(key) != 0 for tile in tiles for key in ("xPos", "yPos")), "Google drops a position of 0"
     starts = [(tile.get("xPos", 0), tile.get("yPos", 0), tile["width"]) for tile in tiles]
     places = {(x, y) for start, y, width in starts for x in range(start, start + width)}
@@ -111,7 +142,7 @@ def test_a_dashboard_names_metrics_that_exist():
 
 def test_a_stack_passes_its_keys_on():
     made = run_stack("vision-gcp-prod", monitoring={"notify": ["a@example.com"], "dashboard": True})
-    assert len(made.of("monitoring.AlertPolicy")) == 3
+    assert len(made.of("monitoring.AlertPolicy")) == 6
     query = made.one("monitoring.AlertPolicy", "vision-prod-monitoring-failed").inputs["conditions"][0]
     assert "user_vision_prod_logs_items" in query["conditionPrometheusQueryLanguage"]["query"]
     assert len(made.of("monitoring.Dashboard")) == 1
@@ -187,5 +218,5 @@ def test_a_healthy_day_tells_nothing_and_a_stuck_one_each_half_hour(
     assert len(found) == told
     assert {(line["queue"], line["cause"]) for line in found} <= {("cpu", "no-machines")}
     # The metric whose absence says that the reconciler is silent has a point of each run.
-    runs = monitoring(channels=[CHANNEL]).one("logging.Metric").inputs["filter"]
+    runs = monitoring(channels=[CHANNEL]).one("logging.Metric", "v-monitoring-runs").inputs["filter"]
     assert sum(matches(runs, entry) for entry in entries) == 720

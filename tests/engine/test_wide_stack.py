@@ -13,7 +13,7 @@ def test_the_production_stack_comes_up_settles_and_goes(cloud, new_project):
     project = new_project("vision-prod")
     with project.config() as config:
         config["tidemill:allow"] = ["purge"]
-        everything = {"dashboard": True, "queries": True, "stalled_minutes": 240}
+        everything = {"dashboard": True, "queries": True, "no_machine_minutes": 60, "stalled_minutes": 240}
         config["tidemill:monitoring"] = {"notify": ["oncall@example.com"], **everything}
         config["tidemill:waivers"] = [
             {"rule": rule, "reason": "It goes again at the end of this test", "until": SOON} for rule in UNPROTECTED

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.monitoring.metrics import COUNTED, DIMENSION
+from components.aws.monitoring.metrics import (
+    BATCH,
+    BATCH_DIMENSION,
+    COUNTED,
+    DIMENSION,
+    FAILED,
+    RUNNABLE,
+    STARTING,
+    WAITED,
+)
+from components.notices import Notice
 from components.outputs import json_of
 from tidemill.descriptor import CANCELLED
 
@@ -17,8 +27,15 @@ FEWEST_ITEMS = 20
 """Items of 15 minutes from which a share of failed ones says something."""
 MOST_ERRORS = 10
 """Errors of workers within 15 minutes that need no attention: each is retried."""
+FEWEST_STARTS = 20
+"""Chunks started within an hour from which a share of reclaims says something."""
+RECLAIM_HOURS = 3
+"""Hours in a row of many reclaims that make a trend."""
 LOOK_SECONDS = 900
 STALL_LOOK_SECONDS = 300
+HOUR_SECONDS = 3600
+SPARE_LOOKS = 3
+"""Looks beyond those that must tell: a chunk that started just before new work came does not hide its wait."""
 _query = aws.cloudwatch.MetricAlarmMetricQueryArgs
 _PATHS = {
     "queue": "$.detail.jobQueue",
@@ -38,10 +55,12 @@ class Alarms:
     Attributes:
         topic: ARN of the SNS topic.
         namespace: Namespace of the pipeline's metrics.
+        owner: Who owns the queues; each message says so.
     """
 
     topic: pulumi.Input[str]
     namespace: str
+    owner: str
     tags: Mapping[str, str] | None
     opts: pulumi.ResourceOptions
 
@@ -50,10 +69,14 @@ class Alarms:
         rate = f"IF(items >= {FEWEST_ITEMS}, 100 * FILL(failed, 0) / items, 0)"
         return self._alarm(
             name,
-            f"More than {percent} % of the items of queue {queue} failed within 15 minutes. `tidemill jobs` lists the "
-            "jobs, `tidemill failures JOB` groups what failed.",
+            Notice(
+                "high",
+                f"More than {percent} % of the items of queue {queue} failed within 15 minutes.",
+                "fewer fail",
+                "`tidemill jobs` lists the jobs, `tidemill failures JOB` groups what failed.",
+            ),
             [
-                _query(id="rate", expression=rate, label="failed, percent", return_data=True),
+                _shown("rate", rate, "failed, percent"),
                 self._metric("items", "items", queue, LOOK_SECONDS),
                 self._metric("failed", "failed-items", queue, LOOK_SECONDS),
             ],
@@ -64,44 +87,131 @@ class Alarms:
         """An alarm of workers that fail; its ARN."""
         return self._alarm(
             name,
-            f"More than {MOST_ERRORS} workers of queue {queue} failed within 15 minutes. `tidemill logs JOB --worker` "
-            "shows what they say, `tidemill doctor` looks for the cause.",
-            [self._metric("errors", "worker-errors", queue, LOOK_SECONDS, shown=True)],
+            Notice(
+                "medium",
+                f"More than {MOST_ERRORS} workers of queue {queue} failed within 15 minutes.",
+                "fewer fail",
+                "`tidemill logs JOB --worker` shows what they say, `tidemill doctor` looks for the cause.",
+            ),
+            _alone(self._metric("errors", "worker-errors", queue, LOOK_SECONDS)),
             MOST_ERRORS,
         )
 
     def stalled(self, name: str, queue: str, clusters: Sequence[pulumi.Input[str]], minutes: int) -> pulumi.Output[str]:
         """An alarm of machines that are reserved while no item ends; its ARN."""
-        reserved = [f"r{number}" for number in range(len(clusters))]
-        busy = " + ".join(f"FILL({each}, 0)" for each in reserved)
+        busy, reserved = _reserved(clusters)
         return self._alarm(
             name,
-            f"Machines of queue {queue} are reserved, but no item has ended for {minutes} minutes. `tidemill explain "
-            "JOB` says why.",
+            Notice(
+                "high",
+                f"Machines of queue {queue} are reserved, but no item has ended for {minutes} minutes.",
+                "an item ends or the machines are gone",
+                "`tidemill explain JOB` says why.",
+            ),
             [
-                _query(
-                    id="stalled",
-                    expression=f"IF({busy} > 0 AND FILL(items, 0) == 0, 1, 0)",
-                    label="stalled",
-                    return_data=True,
-                ),
+                _shown("stalled", f"IF({busy} > 0 AND FILL(items, 0) == 0, 1, 0)"),
                 self._metric("items", "items", queue, STALL_LOOK_SECONDS),
-                *(
-                    _query(
-                        id=each,
-                        metric=aws.cloudwatch.MetricAlarmMetricQueryMetricArgs(
-                            namespace="AWS/ECS",
-                            metric_name="CPUReservation",
-                            dimensions={"ClusterName": cluster},
-                            stat="Maximum",
-                            period=STALL_LOOK_SECONDS,
-                        ),
-                    )
-                    for each, cluster in zip(reserved, clusters, strict=True)
-                ),
+                *reserved,
             ],
             0,
             looks=minutes * 60 // STALL_LOOK_SECONDS,
+        )
+
+    def growing(self, name: str, queue: str, job_queue: pulumi.Input[str], hours: int) -> pulumi.Output[str]:
+        """An alarm of a backlog that has grown in each of the last hours; its ARN."""
+        return self._alarm(
+            name,
+            Notice(
+                "medium",
+                f"More chunks have come to queue {queue} than could start, in each of the last {hours} hours.",
+                "no more come than start",
+                "`tidemill top` shows what waits and for whom, `tidemill explain JOB` what holds it.",
+            ),
+            [
+                _shown("growth", "FILL(runnable, 0) - FILL(starting, 0)", "chunks that wait, more than an hour ago"),
+                _batch("runnable", RUNNABLE, job_queue, HOUR_SECONDS),
+                _batch("starting", STARTING, job_queue, HOUR_SECONDS),
+            ],
+            0,
+            looks=hours,
+        )
+
+    def full(self, name: str, queue: str, job_queue: pulumi.Input[str], hours: int) -> pulumi.Output[str]:
+        """An alarm of a queue that has been at its cap for hours; its ARN.
+
+        Batch starts machines within minutes up to `max_cpus`. So work that starts, and waited for hours, did so because
+        all machines were busy and there were no more to be had.
+        """
+        return self._alarm(
+            name,
+            Notice(
+                "low",
+                f"Chunks of queue {queue} wait more than {hours} hours for a machine: the queue is at its max_cpus, or "
+                "the cloud has no more machines.",
+                "the chunks of an hour have waited less",
+                "`tidemill top` shows who uses the queue, `tidemill explain JOB` why a job waits.",
+            ),
+            _alone(_batch("waited", WAITED, job_queue, HOUR_SECONDS, "Average")),
+            hours * HOUR_SECONDS * 1000,
+        )
+
+    def reclaims(self, name: str, queue: str, job_queue: pulumi.Input[str], percent: int) -> pulumi.Output[str]:
+        """An alarm of Spot machines that keep being taken back; its ARN."""
+        rate = f"IF(FILL(starting, 0) >= {FEWEST_STARTS}, 100 * FILL(reclaims, 0) / starting, 0)"
+        return self._alarm(
+            name,
+            Notice(
+                "low",
+                f"More than {percent} % of the chunks that queue {queue} starts lose their machine, in each of the "
+                f"last {RECLAIM_HOURS} hours.",
+                "an hour passes with fewer reclaims",
+                "`tidemill report JOB` shows what they cost, `tidemill advise` which machines are taken less often.",
+            ),
+            [
+                _shown("rate", rate, "reclaimed, percent"),
+                _batch("starting", STARTING, job_queue, HOUR_SECONDS),
+                self._metric("reclaims", "reclaims", queue, HOUR_SECONDS),
+            ],
+            percent,
+            looks=RECLAIM_HOURS,
+        )
+
+    def no_machine(
+        self,
+        name: str,
+        queue: str,
+        job_queue: pulumi.Input[str],
+        clusters: Sequence[pulumi.Input[str]],
+        minutes: int,
+    ) -> pulumi.Output[str]:
+        """An alarm of work that waits while no machine takes any; its ARN.
+
+        The sums run over the looks of an evaluation. Where neither work has come nor any started or was given up, there
+        is no value, and the alarm keeps its state until a chunk starts or fails.
+        """
+        busy, reserved = _reserved(clusters)
+        moved = "RUNNING_SUM(FILL(starting, 0) + FILL(failed, 0))"
+        came = "RUNNING_SUM(FILL(runnable, 0))"
+        looks = minutes * 60 // STALL_LOOK_SECONDS
+        return self._alarm(
+            name,
+            Notice(
+                "high",
+                f"Work has waited on queue {queue} for {minutes} minutes, and no machine runs any.",
+                "a chunk starts or the work is cancelled",
+                "`tidemill explain JOB` says why, `tidemill doctor` looks at quotas and the network.",
+            ),
+            [
+                _shown("waits", f"IF({came} + {moved} > 0, IF({moved} == 0 AND {busy} == 0, 1, 0))"),
+                _batch("runnable", RUNNABLE, job_queue, STALL_LOOK_SECONDS),
+                _batch("starting", STARTING, job_queue, STALL_LOOK_SECONDS),
+                _batch("failed", FAILED, job_queue, STALL_LOOK_SECONDS),
+                *reserved,
+            ],
+            0,
+            looks=looks + SPARE_LOOKS,
+            least=looks,
+            missing="ignore",
         )
 
     def blocked(self, name: str, queues: Sequence[pulumi.Input[str]]) -> None:
@@ -109,11 +219,13 @@ class Alarms:
 
         Source: https://docs.aws.amazon.com/batch/latest/userguide/batch-job-queue-blocked-events.html
         """
-        text = (
-            "Queue <queue> is blocked, Batch says: <reason> Job <job> (<array>) waits at its head. Why, and what to "
-            "do: tidemill explain <job>"
+        notice = Notice(
+            "high",
+            "Queue <queue> is blocked, Batch says: <reason> Job <job> (<array>) waits at its head.",
+            "",
+            "tidemill explain <job>",
         )
-        self._events(name, "Batch Job Queue Blocked", queues, {}, text)
+        self._events(name, "Batch Job Queue Blocked", queues, {}, notice)
 
     def ended(self, name: str, queues: Sequence[pulumi.Input[str]]) -> None:
         """Tell when Batch gives an array up that no one cancelled. A child of an array has an index, and is not told.
@@ -125,19 +237,21 @@ class Alarms:
             "arrayProperties": {"index": [{"exists": False}]},
             "statusReason": [{"exists": False}, {"anything-but": {"prefix": CANCELLED}}],
         }
-        text = (
-            "Batch has given up chunks of job <job> (<array>) on queue <queue>, it says: <reason> What is lost, and "
-            "what to do: tidemill explain <job>"
+        notice = Notice(
+            "high",
+            "Batch has given up chunks of job <job> (<array>) on queue <queue>, it says: <reason>",
+            "",
+            "tidemill explain <job>",
         )
-        self._events(name, "Batch Job State Change", queues, detail, text)
+        self._events(name, "Batch Job State Change", queues, detail, notice)
 
     def _events(
-        self, name: str, kind: str, queues: Sequence[pulumi.Input[str]], detail: Mapping[str, object], text: str
+        self, name: str, kind: str, queues: Sequence[pulumi.Input[str]], detail: Mapping[str, object], notice: Notice
     ) -> None:
         """Rules for all queues together: the name of one per queue would not fit EventBridge's 64 characters."""
         for number, start in enumerate(range(0, len(queues), QUEUES_OF_A_RULE), start=1):
             some = {"jobQueue": list(queues[start : start + QUEUES_OF_A_RULE]), **detail}
-            self._event(name if number == 1 else f"{name}-{number}", kind, some, text)
+            self._event(name if number == 1 else f"{name}-{number}", kind, some, notice.text(self.owner))
 
     def _event(self, name: str, kind: str, detail: Mapping[str, object], text: str) -> None:
         rule = aws.cloudwatch.EventRule(
@@ -158,30 +272,72 @@ class Alarms:
             opts=self.opts,
         )
 
-    def _metric(self, key: str, suffix: str, queue: str, seconds: int, *, shown: bool = False) -> _query:
-        metric = aws.cloudwatch.MetricAlarmMetricQueryMetricArgs(
-            namespace=self.namespace,
-            metric_name=COUNTED[suffix].name,
-            dimensions={DIMENSION: queue},
-            stat="Sum",
-            period=seconds,
-        )
-        return _query(id=key, metric=metric, return_data=True if shown else None)
+    def _metric(self, key: str, suffix: str, queue: str, seconds: int) -> _query:
+        return _of(key, (self.namespace, COUNTED[suffix].name), {DIMENSION: queue}, seconds)
 
     def _alarm(
-        self, name: str, text: str, queries: Sequence[_query], threshold: int, looks: int = 1
+        self,
+        name: str,
+        notice: Notice,
+        queries: Sequence[_query],
+        threshold: int,
+        *,
+        looks: int = 1,
+        least: int | None = None,
+        missing: str = "notBreaching",
     ) -> pulumi.Output[str]:
+        """An alarm where at least so many of the looks are above a threshold; None for all of them.
+
+        A queue without work has no data, which is fine.
+        """
         return aws.cloudwatch.MetricAlarm(
             name,
-            alarm_description=text,
+            alarm_description=notice.text(self.owner),
             comparison_operator="GreaterThanThreshold",
             threshold=threshold,
             evaluation_periods=looks,
-            datapoints_to_alarm=looks,
+            datapoints_to_alarm=least or looks,
             metric_queries=list(queries),
-            # A queue without work has no data, which is fine.
-            treat_missing_data="notBreaching",
+            treat_missing_data=missing,
             alarm_actions=[self.topic],
+            ok_actions=[self.topic],
             tags=self.tags,
             opts=self.opts,
         ).arn
+
+
+def _shown(key: str, expression: str, label: str | None = None) -> _query:
+    """The expression that an alarm compares."""
+    return _query(id=key, expression=expression, label=label or key, return_data=True)
+
+
+def _of(
+    key: str, source: tuple[str, str], dimensions: Mapping[str, pulumi.Input[str]], seconds: int, stat: str = "Sum"
+) -> _query:
+    """A metric, by its namespace and name."""
+    namespace, name = source
+    metric = aws.cloudwatch.MetricAlarmMetricQueryMetricArgs(
+        namespace=namespace, metric_name=name, dimensions=dict(dimensions), stat=stat, period=seconds
+    )
+    return _query(id=key, metric=metric)
+
+
+def _batch(key: str, name: str, job_queue: pulumi.Input[str], seconds: int, stat: str = "Sum") -> _query:
+    """A metric of Batch itself."""
+    return _of(key, (BATCH, name), {BATCH_DIMENSION: job_queue}, seconds, stat)
+
+
+def _alone(query: _query) -> list[_query]:
+    """The queries of an alarm that compares a metric itself."""
+    query.return_data = True
+    return [query]
+
+
+def _reserved(clusters: Sequence[pulumi.Input[str]]) -> tuple[str, list[_query]]:
+    """The share of a queue's machines that is reserved, as an expression, and the metrics that it reads."""
+    names = [f"r{number}" for number in range(len(clusters))]
+    queries = [
+        _of(name, ("AWS/ECS", "CPUReservation"), {"ClusterName": cluster}, STALL_LOOK_SECONDS, "Maximum")
+        for name, cluster in zip(names, clusters, strict=True)
+    ]
+    return " + ".join(f"FILL({name}, 0)" for name in names) or "0", queries

@@ -6,7 +6,16 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWa
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.aws.monitoring.metrics import COUNTED, DIMENSION
+from components.aws.monitoring.metrics import (
+    BATCH,
+    BATCH_DIMENSION,
+    COUNTED,
+    DIMENSION,
+    FAILED,
+    SUBMITTED,
+    SUCCEEDED,
+    WAITED,
+)
 
 ALARMS_OF_A_WIDGET = 100
 _WIDTH = 24
@@ -29,6 +38,7 @@ def body(
     namespace: str,
     log_group: str,
     clusters: Mapping[str, Sequence[str]],
+    job_queues: Mapping[str, str],
     alarms: Sequence[str],
 ) -> dict[str, Any]:
     """The dashboard as data.
@@ -39,6 +49,7 @@ def body(
         namespace: Of the workers' metrics.
         log_group: The workers' lines.
         clusters: By queue, the names of the ECS clusters of its machines.
+        job_queues: By queue, Batch's name of it.
         alarms: ARNs of the alarms.
     """
     rows = [[_text(f"# {pipeline}\n{_HELP}")]]
@@ -46,26 +57,35 @@ def body(
         some = list(alarms[start : start + ALARMS_OF_A_WIDGET])
         rows.append([_widget("alarm", {"title": "Alarms", "alarms": some}, _WIDTH, 2)])
     for queue, names in clusters.items():
-        rows.append(_queue(queue, region, namespace, names))
+        rows += _queue(queue, region, namespace, names, job_queues[queue])
     query = f"SOURCE '{log_group}' | {_FAILED}"
     log = {"title": "What failed", "region": region, "query": query, "view": "table"}
     rows.append([_widget("log", log, _WIDTH, _HEIGHT)])
     return {"widgets": _placed(rows)}
 
 
-def _queue(queue: str, region: str, namespace: str, clusters: Sequence[str]) -> list[dict[str, Any]]:
-    """A queue's row: items, what failed, trouble, machines."""
-    width = _WIDTH // 4
+def _queue(
+    queue: str, region: str, namespace: str, clusters: Sequence[str], job_queue: str
+) -> list[list[dict[str, Any]]]:
+    """A queue's rows: items, what failed, trouble; and backlog, wait, machines."""
 
     def metric(suffix: str, **look: Any) -> list[Any]:
         return [namespace, COUNTED[suffix].name, DIMENSION, queue, {"stat": "Sum", **look}]
 
+    def batch(name: str, **look: Any) -> list[Any]:
+        return [BATCH, name, BATCH_DIMENSION, job_queue, {"stat": "Sum", **look}]
+
     def shown(title: str, metrics: Sequence[Any], **more: Any) -> dict[str, Any]:
         fields = {"title": f"{queue}: {title}", "region": region, "view": "timeSeries", "period": _SECONDS}
-        return _widget("metric", {**fields, "metrics": list(metrics), **more}, width, _HEIGHT)
+        return _widget("metric", {**fields, "metrics": list(metrics), **more}, _WIDTH // 3, _HEIGHT)
 
     rate = {"expression": "100 * FILL(failed, 0) / items", "label": "failed, percent", "id": "rate"}
     hidden = [metric("items", id="items", visible=False), metric("failed-items", id="failed", visible=False)]
+    # Batch counts what moves. The sum over the chart's time is the backlog if there was none at its start.
+    left = "RUNNING_SUM(FILL(submitted, 0) - FILL(succeeded, 0) - FILL(failed, 0))"
+    moves = [(SUBMITTED, "submitted"), (SUCCEEDED, "succeeded"), (FAILED, "failed")]
+    backlog = {"expression": left, "label": "chunks since the chart's start", "id": "left"}
+    waits = {"expression": "waited / 60000", "label": "longest wait of chunks that start, minutes", "id": "waits"}
     reserved = [
         ["AWS/ECS", name, "ClusterName", cluster, {"stat": "Average"}]
         for cluster in clusters
@@ -73,10 +93,16 @@ def _queue(queue: str, region: str, namespace: str, clusters: Sequence[str]) -> 
     ]
     percent = {"yAxis": {"left": {"min": 0, "max": 100}}}
     return [
-        shown("items", [metric("items"), metric("failed-items")]),
-        shown("failed, percent", [[rate], *hidden], **percent),
-        shown("reclaims and errors", [metric("reclaims"), metric("worker-errors")]),
-        shown("machines reserved, percent", reserved, **percent),
+        [
+            shown("items", [metric("items"), metric("failed-items")]),
+            shown("failed, percent", [[rate], *hidden], **percent),
+            shown("reclaims and errors", [metric("reclaims"), metric("worker-errors")]),
+        ],
+        [
+            shown("chunks that wait or run", [[backlog], *(batch(name, id=key, visible=False) for name, key in moves)]),
+            shown("wait for a machine", [[waits], batch(WAITED, id="waited", stat="Maximum", visible=False)]),
+            shown("machines reserved, percent", reserved, **percent),
+        ],
     ]
 
 

@@ -1,4 +1,4 @@
-"""The metrics that CloudWatch counts in the workers' lines: which lines, and what of them."""
+"""The metrics of a queue in CloudWatch: those counted in the workers' lines, and those of Batch itself."""
 
 from __future__ import annotations
 
@@ -30,6 +30,20 @@ COUNTED = {
 share of the items of the same minutes."""
 
 DIMENSION = "queue"
+
+BATCH = "AWS/Batch"
+"""Batch's own metrics of a job queue, free and without a grant. An array's children count, each for itself.
+Source: https://docs.aws.amazon.com/batch/latest/userguide/using_cloudwatch_metrics.html"""
+BATCH_DIMENSION = "JobQueueName"
+SUBMITTED, RUNNABLE, STARTING, SUCCEEDED, FAILED = (
+    "JobsSubmitted",
+    "JobsMovedToRunnable",
+    "JobsMovedToStarting",
+    "JobsMovedToSucceeded",
+    "JobsMovedToFailed",
+)
+WAITED = "JobAttemptRunnableToStartingDuration"
+"""Milliseconds that each child waited for a machine, known once it starts."""
 
 
 def metric_filters(

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
@@ -19,7 +19,19 @@ from components.base import as_args, token
 from components.config import Monitoring, part
 from components.outputs import json_of
 
-_KEYS = ("dashboard", "queries", "notify", "topic", "failed_percent", "stalled_minutes")
+_KEYS = (
+    "dashboard",
+    "queries",
+    "notify",
+    "topic",
+    "owner",
+    "failed_percent",
+    "growing_hours",
+    "full_hours",
+    "reclaimed_percent",
+    "no_machine_minutes",
+    "stalled_minutes",
+)
 
 
 @dataclass
@@ -42,8 +54,18 @@ class AwsMonitoringArgs:
     """E-mail addresses that alarms tell, up to 10; not together with `topic`."""
     topic: str | None = None
     """ARN of an existing SNS topic that alarms tell; its policy must let CloudWatch and EventBridge publish."""
+    owner: str | None = None
+    """Who owns the queues, for the messages; None for the pipeline's name."""
     failed_percent: int = 20
     """Failed items among those that ended within 15 minutes, in percent, above which an alarm tells."""
+    growing_hours: int | None = 6
+    """Tell when the backlog has grown in each of so many hours; None for no such alarm."""
+    full_hours: int | None = 6
+    """Tell when chunks that start have waited this long for a machine; None for no such alarm."""
+    reclaimed_percent: int | None = 30
+    """Chunks that lose their machine, in percent, above which an alarm tells after three hours; None for none."""
+    no_machine_minutes: int | None = None
+    """Tell when work has waited this long and no machine runs any; None for no such alarm."""
     stalled_minutes: int | None = None
     """Tell when machines are reserved but no item ends for this long; None for no such alarm."""
     metric_namespace: str = NAMESPACE
@@ -57,11 +79,14 @@ class AwsMonitoring(pulumi.ComponentResource):
 
     Makes: with `dashboard` a dashboard. With `queries` three queries of Logs Insights. With `notify` an SNS topic, its
     policy and a subscription per address, which AWS asks to confirm; with `notify` or `topic`, per queue, alarms of
-    failed items and of workers' errors, and rules for all queues that tell what Batch says of a blocked queue and of an
-    array that it has given up; with `stalled_minutes` an alarm of machines that get nothing done.
+    failed items, of workers' errors, of a growing backlog, of a queue at its cap and of many reclaims, and rules for
+    all queues that tell what Batch says of a blocked queue and of an array that it has given up; with
+    `no_machine_minutes` an alarm of work that no machine runs, with `stalled_minutes` one of machines that get nothing
+    done. Alarms tell when they are over, too.
 
     Costs while idle: nothing without the keys; a dashboard $3 per month after the account's third; an alarm $0.10 per
-    metric and month after the account's tenth: $0.30 per queue, with `stalled_minutes` $0.20 more for one rung.
+    metric and month after the account's tenth: $0.80 per queue, for one rung with `no_machine_minutes` $0.40 and with
+    `stalled_minutes` $0.20 more.
 
     Example:
         ```python
@@ -136,21 +161,35 @@ class AwsMonitoring(pulumi.ComponentResource):
         ]
 
     def _alarms(self, topic: pulumi.Input[str]) -> list[pulumi.Output[str]]:
-        settings, args = self._settings, self._args
-        alarms = Alarms(topic, args.metric_namespace, args.tags, self._child)
-        arns = []
-        for queue in args.queues:
-            name = f"{self._name}-{queue}"
-            arns += [alarms.failed(f"{name}-failed", queue, settings.failed_percent)]
-            arns += [alarms.errors(f"{name}-errors", queue)]
-            if settings.stalled_minutes:
-                arns += [
-                    alarms.stalled(f"{name}-stalled", queue, args.clusters.get(queue, []), settings.stalled_minutes)
-                ]
+        args = self._args
+        owner = self._settings.owner or args.pipeline
+        alarms = Alarms(topic, args.metric_namespace, owner, args.tags, self._child)
+        arns = [arn for queue in args.queues for arn in self._alarms_of(queue, alarms)]
         queues = list(args.queues.values())
         alarms.blocked(f"{self._name}-stuck", queues)
         alarms.ended(f"{self._name}-ended", queues)
         return arns
+
+    def _alarms_of(self, queue: str, alarms: Alarms) -> Iterator[pulumi.Output[str]]:
+        """ARNs of a queue's alarms."""
+        wanted, name, job_queue = self._settings, f"{self._name}-{queue}", self._job_queue(queue)
+        clusters = self._args.clusters.get(queue, [])
+        yield alarms.failed(f"{name}-failed", queue, wanted.failed_percent)
+        yield alarms.errors(f"{name}-errors", queue)
+        if wanted.growing_hours:
+            yield alarms.growing(f"{name}-growing", queue, job_queue, wanted.growing_hours)
+        if wanted.full_hours:
+            yield alarms.full(f"{name}-full", queue, job_queue, wanted.full_hours)
+        if wanted.reclaimed_percent:
+            yield alarms.reclaims(f"{name}-reclaims", queue, job_queue, wanted.reclaimed_percent)
+        if wanted.no_machine_minutes:
+            yield alarms.no_machine(f"{name}-no-machine", queue, job_queue, clusters, wanted.no_machine_minutes)
+        if wanted.stalled_minutes:
+            yield alarms.stalled(f"{name}-stalled", queue, clusters, wanted.stalled_minutes)
+
+    def _job_queue(self, queue: str) -> pulumi.Output[str]:
+        """Batch's name of a queue, by which its metrics go."""
+        return pulumi.Output.from_input(self._args.queues[queue]).apply(lambda arn: arn.rpartition("/")[2])
 
     def _queries(self) -> None:
         for title, query in QUERIES.items():
@@ -173,6 +212,7 @@ class AwsMonitoring(pulumi.ComponentResource):
                     region=self._account.region,
                     log_group=args.log_group,
                     clusters={queue: args.clusters.get(queue, []) for queue in args.queues},
+                    job_queues={queue: self._job_queue(queue) for queue in args.queues},
                     alarms=list(alarms),
                 ).apply(lambda values: dashboard.body(args.pipeline, namespace=args.metric_namespace, **values))
             ),

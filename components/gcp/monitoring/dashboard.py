@@ -17,9 +17,19 @@ _HELP = (
 )
 _BACKLOG = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 _AGE = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
+_SIZE = "compute.googleapis.com/instance_group/size"
+_CPU = "compute.googleapis.com/instance/cpu/utilization"
+_SENT = "compute.googleapis.com/instance/network/sent_bytes_count"
 
 
-def body(pipeline: str, *, log: str, metrics: Mapping[str, str], subscriptions: Mapping[str, str]) -> dict[str, Any]:
+def body(
+    pipeline: str,
+    *,
+    log: str,
+    metrics: Mapping[str, str],
+    subscriptions: Mapping[str, str],
+    fleets: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     """The dashboard as data.
 
     Args:
@@ -27,7 +37,9 @@ def body(pipeline: str, *, log: str, metrics: Mapping[str, str], subscriptions: 
         log: The workers' log.
         metrics: Names of the workers' metrics, by suffix.
         subscriptions: Their short names, by queue.
+        fleets: The queues' settings for the reconciler, which name their groups.
     """
+    groups = {fleet["name"]: [group["manager"] for group in fleet["groups"]] for fleet in fleets}
     rows = [[{"title": pipeline, "text": {"content": _HELP, "format": "MARKDOWN"}}]]
     rows.append(
         [
@@ -38,10 +50,18 @@ def body(pipeline: str, *, log: str, metrics: Mapping[str, str], subscriptions: 
     for queue, subscription in subscriptions.items():
         rows.append(
             [
-                _chart(f"{queue}: chunks that wait or run", [_series(_BACKLOG, subscription)]),
-                _chart(f"{queue}: age of the oldest chunk, seconds", [_series(_AGE, subscription)]),
+                _chart(f"{queue}: chunks that wait or run", [_subscribed(_BACKLOG, subscription)]),
+                _chart(f"{queue}: age of the oldest chunk, seconds", [_subscribed(_AGE, subscription)]),
             ]
         )
+        if managers := groups.get(queue):
+            rows.append(
+                [
+                    _chart(f"{queue}: machines of each group", [_size(manager) for manager in managers]),
+                    _chart(f"{queue}: CPU of each machine, share", [_machine(_CPU, each) for each in managers]),
+                    _chart(f"{queue}: bytes sent by each machine", [_machine(_SENT, each) for each in managers]),
+                ]
+            )
     lines = f'logName = "{log}" AND severity >= WARNING'
     rows.append([{"title": "Warnings and errors", "logsPanel": {"filter": lines}}])
     return {"displayName": pipeline, "mosaicLayout": {"columns": COLUMNS, "tiles": _placed(rows)}}
@@ -57,15 +77,27 @@ def _promql(metrics: Mapping[str, str], suffix: str) -> dict[str, Any]:
     }
 
 
-def _series(metric: str, subscription: str) -> dict[str, Any]:
-    wanted = (
-        f'metric.type = "{metric}" AND resource.type = "pubsub_subscription" AND '
-        f'resource.labels.subscription_id = "{subscription}"'
-    )
-    aggregation = {"alignmentPeriod": "60s", "perSeriesAligner": "ALIGN_MAX"}
+def _subscribed(metric: str, subscription: str) -> dict[str, Any]:
+    return _series(metric, f'"pubsub_subscription" AND resource.labels.subscription_id = "{subscription}"', "ALIGN_MAX")
+
+
+def _size(manager: str) -> dict[str, Any]:
+    wanted = f'"instance_group" AND resource.labels.instance_group_name = "{manager}"'
+    return _series(_SIZE, wanted, "ALIGN_MEAN")
+
+
+def _machine(metric: str, manager: str) -> dict[str, Any]:
+    """A line for each machine of a group. Their names begin with the group's, without what the engine adds to it."""
+    wanted = f'"gce_instance" AND metric.labels.instance_name = starts_with("{manager.rpartition("-")[0]}-")'
+    return _series(metric, wanted, "ALIGN_MEAN" if metric == _CPU else "ALIGN_RATE")
+
+
+def _series(metric: str, wanted: str, aligner: str) -> dict[str, Any]:
+    aggregation = {"alignmentPeriod": "60s", "perSeriesAligner": aligner}
+    asked = f'metric.type = "{metric}" AND resource.type = {wanted}'
     return {
         "plotType": "LINE",
-        "timeSeriesQuery": {"timeSeriesFilter": {"filter": wanted, "aggregation": aggregation}},
+        "timeSeriesQuery": {"timeSeriesFilter": {"filter": asked, "aggregation": aggregation}},
     }
 
 

@@ -1,15 +1,32 @@
-"""The metrics that Cloud Logging counts in the workers' lines."""
+"""The metrics that Cloud Logging counts in the workers' lines, and the conditions of alert policies.
+
+Conditions are in PromQL: each is true where it has a result. A metric of lines has no series before its first line.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pulumi
 import pulumi_gcp as gcp
 
 RESOURCE = "generic_node"
 """The monitored resource of the workers' entries (`tidemill/worker/cloud_log.py`)."""
+
+FEWEST_ITEMS = 20
+"""Items of 15 minutes from which a share of failed ones says something."""
+FEWEST_CHUNKS = 60
+"""Chunks of three hours from which a share of reclaims says something."""
+MINUTES = 15
+RECLAIM_MINUTES = 180
+RUNS = "cloud_run_revision"
+"""The monitored resource of the reconciler's lines."""
+MOST_OF = 0.9
+"""The share of the reconciler's looks that must agree: some runs are late or missing."""
+BACKLOG = "pubsub_googleapis_com:subscription_num_undelivered_messages"
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,46 @@ def in_promql(name: str) -> str:
     return f"logging_googleapis_com:user_{re.sub(r'[^a-zA-Z0-9_]', '_', name)}"
 
 
-def increase(name: str, suffix: str, minutes: int) -> str:
-    """The increase of a metric within some minutes, by queue, in PromQL."""
-    series = in_promql(name) + ("_sum" if COUNTED[suffix].field else "")
-    return f'sum by (queue) (increase({series}{{monitored_resource="{RESOURCE}"}}[{minutes}m]))'
+def increase(name: str, suffix: str, minutes: int, *, lines: bool = False) -> str:
+    """The increase of a metric within some minutes, by queue, in PromQL; `lines` counts lines, whatever their field."""
+    of = ("_count" if lines else "_sum") if COUNTED[suffix].field else ""
+    return by_queue(f"{in_promql(name)}{of}", RESOURCE, minutes)
+
+
+def by_queue(series: str, resource: str, minutes: int) -> str:
+    """The increase of a series within some minutes, by queue, in PromQL."""
+    return f'sum by (queue) (increase({series}{{monitored_resource="{resource}"}}[{minutes}m]))'
+
+
+def silent_query(runs: str) -> str:
+    """The reconciler's runs, by the name of their metric, are absent."""
+    return f'absent_over_time({in_promql(runs)}{{monitored_resource="{RUNS}"}}[{MINUTES}m])'
+
+
+def failed_query(names: Mapping[str, str], percent: int) -> str:
+    """Queues where more than so many percent of the items failed."""
+    items = increase(names["items"], "items", MINUTES)
+    failures = increase(names["chunk-failures"], "chunk-failures", MINUTES)
+    return f"(100 * {failures} / {items} > {percent}) and ({items} >= {FEWEST_ITEMS})"
+
+
+def reclaimed_query(names: Mapping[str, str], percent: int) -> str:
+    """Queues where more than so many percent of the chunks lost their machine for three hours."""
+    lost = increase(names["reclaims"], "reclaims", RECLAIM_MINUTES)
+    ended = increase(names["items"], "items", RECLAIM_MINUTES, lines=True)
+    tried = f"({lost} + ({ended} or 0 * {lost}))"
+    return f"(100 * {lost} / {tried} > {percent}) and ({tried} >= {FEWEST_CHUNKS})"
+
+
+def full_query(looks: str, hours: int, period_minutes: int) -> str:
+    """Queues that have been at their cap in most looks of the last hours; `looks` counts those at the cap."""
+    least = int(MOST_OF * hours * 60 / period_minutes)
+    return f"{by_queue(in_promql(looks), RUNS, hours * 60)} >= {least}"
+
+
+def growing_query(subscriptions: Sequence[str], hours: int) -> str:
+    """Subscriptions whose backlog is larger at each of the last hours than an hour before."""
+    wanted = "|".join(sorted(subscriptions))
+    backlog = f'{BACKLOG}{{monitored_resource="pubsub_subscription",subscription_id=~"{wanted}"}}'
+    then = [backlog, *(f"{backlog} offset {hour}h" for hour in range(1, hours + 1))]
+    return " and ".join(f"({later} - {before} > 0)" for later, before in pairwise(then))

@@ -1,8 +1,8 @@
 """A pipeline's dashboard, saved queries and alarms on GCP."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
@@ -13,12 +13,19 @@ from components.gcp.checks import check_monitoring
 from components.gcp.logs import FAILED_ITEMS
 from components.gcp.member import person
 from components.gcp.monitoring import dashboard
-from components.gcp.monitoring.line_metrics import in_promql, increase
+from components.gcp.monitoring.line_metrics import (
+    MINUTES,
+    failed_query,
+    full_query,
+    growing_query,
+    reclaimed_query,
+    silent_query,
+)
 from components.gcp.project import Project
+from components.notices import Notice, Severity
 
-FEWEST_ITEMS = 20
-"""Items of 15 minutes from which a share of failed ones says something."""
-MINUTES = 15
+SEVERITIES: dict[Severity, str] = {"high": "CRITICAL", "medium": "ERROR", "low": "WARNING"}
+"""Cloud Monitoring's names of our severities."""
 NOTIFY_SECONDS = 1800
 """Least seconds between two notices of an alert on log lines; the reconciler says a trouble as often."""
 
@@ -29,7 +36,17 @@ QUERIES = {
 }
 """By the end of the query's name."""
 
-_KEYS = ("dashboard", "queries", "notify", "channels", "failed_percent")
+_KEYS = (
+    "dashboard",
+    "queries",
+    "notify",
+    "channels",
+    "owner",
+    "failed_percent",
+    "growing_hours",
+    "full_hours",
+    "reclaimed_percent",
+)
 
 
 @dataclass
@@ -46,6 +63,8 @@ class GcpMonitoringArgs:
     """Name of the reconciler's function."""
     subscriptions: dict[str, pulumi.Input[str]]
     """Short names of the subscriptions that workers pull from, by queue."""
+    fleets: list[pulumi.Input[dict[str, Any]]] = field(default_factory=list)
+    """The `fleet` of every `GcpWorkerPool`, whose groups and machines the dashboard shows."""
     dashboard: bool = False
     """Make a dashboard."""
     queries: bool = False
@@ -54,8 +73,18 @@ class GcpMonitoringArgs:
     """E-mail addresses that alarms tell, up to 10."""
     channels: list[str] = field(default_factory=list)
     """Full names of existing notification channels that alarms tell as well."""
+    owner: str | None = None
+    """Who owns the queues, for the messages; None for the pipeline's name."""
     failed_percent: int = 20
     """Failed items among those that ended within 15 minutes, in percent, above which an alarm tells."""
+    growing_hours: int | None = 6
+    """Tell when the backlog has grown in each of so many hours; None for no such alarm."""
+    full_hours: int | None = 6
+    """Tell when a queue has been at its cap for so many hours; None for no such alarm."""
+    reclaimed_percent: int | None = 30
+    """Chunks that lose their machine, in percent, above which an alarm tells after three hours; None for none."""
+    period_minutes: int = 2
+    """Minutes between two looks of the reconciler (`GcpReconcilerArgs.period_minutes`)."""
     labels: dict[str, str] | None = None
     """Labels of the notification channels and alert policies."""
 
@@ -64,9 +93,10 @@ class GcpMonitoring(pulumi.ComponentResource):
     """A dashboard, saved queries, and alarms by e-mail or to notification channels.
 
     Makes: with `dashboard` a dashboard. With `queries` three queries that everyone in the project sees. With `notify` a
-    notification channel per address; with `notify` or `channels` three alert policies of one condition each: the
-    reconciler says that a queue is in trouble, the reconciler has been silent for 15 minutes, too many items fail; and
-    a log-based metric of the reconciler's runs.
+    notification channel per address; with `notify` or `channels` up to six alert policies of one condition each: the
+    reconciler says that a queue is in trouble, the reconciler has been silent for 15 minutes, too many items fail, the
+    backlog grows, a queue is at its cap, too many machines are taken back; and log-based metrics of the reconciler's
+    runs, and of those that see a queue at its cap.
 
     Costs while idle: nothing without recipients; alert policies are to be billed per condition, see
     https://cloud.google.com/stackdriver/pricing.
@@ -96,11 +126,18 @@ class GcpMonitoring(pulumi.ComponentResource):
         settings = part(Monitoring, {key: getattr(args, key) for key in _KEYS}, "monitoring")
         check_monitoring(settings)
         self._name, self._args, self._project = name, args, Project(self)
+        self._owner = settings.owner or args.pipeline
         self._child = pulumi.ResourceOptions(parent=self)
         self.alarms = []
         if settings.tells:
             self._channels = [*mailboxes(self, name, settings.notify, args.labels), *settings.channels]
             self.alarms = [self._trouble(), self._silent(), self._failed(settings.failed_percent)]
+            if settings.growing_hours:
+                self.alarms.append(self._growing(settings.growing_hours))
+            if settings.full_hours:
+                self.alarms.append(self._full(settings.full_hours))
+            if settings.reclaimed_percent:
+                self.alarms.append(self._reclaimed(settings.reclaimed_percent))
         if settings.dashboard:
             self._dashboard()
         if settings.queries:
@@ -131,47 +168,107 @@ class GcpMonitoring(pulumi.ComponentResource):
         strategy = gcp.monitoring.AlertPolicyAlertStrategyArgs(
             notification_rate_limit=rate, auto_close=f"{NOTIFY_SECONDS}s"
         )
-        text = (
-            "Queue ${log.extracted_label.queue} is in trouble: ${log.extracted_label.cause}. `tidemill doctor` and "
-            "`tidemill explain JOB` say why and what to do."
+        notice = Notice(
+            "high",
+            "Queue ${log.extracted_label.queue} is in trouble: ${log.extracted_label.cause}.",
+            "",
+            "`tidemill explain JOB` says why and what to do, `tidemill doctor` looks at quotas and the network.",
         )
-        return self._policy("trouble", condition, text, strategy)
+        return self._policy("trouble", condition, notice, strategy)
 
     def _silent(self) -> pulumi.Output[str]:
-        metric = gcp.logging.Metric(
-            f"{self._name}-runs",
-            description="Queues that the reconciler has looked at",
-            filter=pulumi.Output.concat(self._lines, ' AND jsonPayload.event = "queue"'),
-            metric_descriptor=gcp.logging.MetricMetricDescriptorArgs(metric_kind="DELTA", value_type="INT64", unit="1"),
-            opts=self._child,
+        runs = self._looks("runs", "Queues that the reconciler has looked at", 'event = "queue"')
+        condition = _promql("The reconciler is silent", runs.apply(silent_query))
+        notice = Notice(
+            "high",
+            f"The reconciler has not looked at the queues for {MINUTES} minutes, so that no idle machine is removed.",
+            "it looks again",
+            "`tidemill doctor` says why; docs/gcp.md.",
         )
-        condition = _promql("The reconciler is silent", metric.name.apply(silent_query))
-        text = "The reconciler has not looked at the queues for 15 minutes. `tidemill doctor` says why; docs/gcp.md."
-        return self._policy("silent", condition, text)
+        return self._policy("silent", condition, notice)
 
     def _failed(self, percent: int) -> pulumi.Output[str]:
-        query = pulumi.Output.all(**self._args.metrics).apply(lambda names: failed_query(names, percent))
+        names = pulumi.Output.all(**self._args.metrics)
+        query = names.apply(lambda names: failed_query(names, percent))
         condition = _promql(f"More than {percent} % of a queue's items fail", query)
-        text = (
-            f"More than {percent} % of a queue's items failed within {MINUTES} minutes. `tidemill jobs` lists the "
-            "jobs, `tidemill failures JOB` groups what failed."
+        notice = Notice(
+            "high",
+            f"More than {percent} % of a queue's items failed within {MINUTES} minutes.",
+            "fewer fail",
+            "`tidemill jobs` lists the jobs, `tidemill failures JOB` groups what failed.",
         )
-        return self._policy("failed", condition, text)
+        return self._policy("failed", condition, notice)
+
+    def _growing(self, hours: int) -> pulumi.Output[str]:
+        names = pulumi.Output.all(*self._args.subscriptions.values())
+        query = names.apply(lambda names: growing_query(names, hours))
+        notice = Notice(
+            "medium",
+            f"More chunks have come to a queue than ended, in each of the last {hours} hours.",
+            "the backlog is no larger than an hour before",
+            "`tidemill top` shows what waits and for whom, `tidemill explain JOB` what holds it.",
+        )
+        return self._policy("growing", _promql(f"A queue's backlog grows for {hours} hours", query), notice)
+
+    def _full(self, hours: int) -> pulumi.Output[str]:
+        looks = self._looks(
+            "full", "Queues that the reconciler has found at their cap", 'event = "queue" AND jsonPayload.full = true'
+        )
+        query = looks.apply(lambda name: full_query(name, hours, self._args.period_minutes))
+        notice = Notice(
+            "low",
+            f"A queue has been at its max_cpus for {hours} hours, and work waits.",
+            "it has not been for a while",
+            "`tidemill top` shows who uses the queue, `tidemill explain JOB` why a job waits.",
+        )
+        return self._policy("full", _promql(f"A queue is at its cap for {hours} hours", query), notice)
+
+    def _reclaimed(self, percent: int) -> pulumi.Output[str]:
+        names = pulumi.Output.all(**self._args.metrics)
+        query = names.apply(lambda names: reclaimed_query(names, percent))
+        notice = Notice(
+            "low",
+            f"More than {percent} % of a queue's chunks have lost their machine within three hours.",
+            "fewer do",
+            "`tidemill report JOB` shows what they cost, `tidemill advise` which machines are taken less often.",
+        )
+        return self._policy(
+            "reclaims", _promql(f"More than {percent} % of a queue's chunks lose their machine", query), notice
+        )
+
+    def _looks(self, what: str, described: str, wanted: str) -> pulumi.Output[str]:
+        """A metric of the reconciler's lines, by queue."""
+        label = gcp.logging.MetricMetricDescriptorLabelArgs(key="queue", value_type="STRING")
+        by_queue = what != "runs"
+        return gcp.logging.Metric(
+            f"{self._name}-{what}",
+            description=described,
+            filter=pulumi.Output.concat(self._lines, f" AND jsonPayload.{wanted}"),
+            label_extractors={"queue": "EXTRACT(jsonPayload.queue)"} if by_queue else None,
+            metric_descriptor=gcp.logging.MetricMetricDescriptorArgs(
+                metric_kind="DELTA", value_type="INT64", unit="1", labels=[label] if by_queue else None
+            ),
+            opts=self._child,
+        ).name
 
     def _policy(
         self,
         what: str,
         condition: gcp.monitoring.AlertPolicyConditionArgs,
-        text: str,
+        notice: Notice,
         strategy: gcp.monitoring.AlertPolicyAlertStrategyArgs | None = None,
     ) -> pulumi.Output[str]:
+        """A policy. Google sends its text again when the incident closes."""
         return gcp.monitoring.AlertPolicy(
             f"{self._name}-{what}",
             display_name=f"{self._args.pipeline}: {condition.display_name}",
             combiner="OR",
             conditions=[condition],
             alert_strategy=strategy,
-            documentation=gcp.monitoring.AlertPolicyDocumentationArgs(content=text, mime_type="text/markdown"),
+            severity=SEVERITIES[notice.severity],
+            documentation=gcp.monitoring.AlertPolicyDocumentationArgs(
+                content=notice.text(self._owner), mime_type="text/markdown"
+            ),
             notification_channels=self._channels,
             user_labels=self._args.labels,
             opts=self._child,
@@ -193,7 +290,9 @@ class GcpMonitoring(pulumi.ComponentResource):
 
     def _dashboard(self) -> None:
         args = self._args
-        values = pulumi.Output.all(log=args.log, metrics=args.metrics, subscriptions=args.subscriptions)
+        values = pulumi.Output.all(
+            log=args.log, metrics=args.metrics, subscriptions=args.subscriptions, fleets=args.fleets
+        )
         gcp.monitoring.Dashboard(
             f"{self._name}-dashboard",
             dashboard_json=values.apply(lambda values: json.dumps(dashboard.body(args.pipeline, **values))),
@@ -228,15 +327,3 @@ def _promql(title: str, query: pulumi.Input[str]) -> gcp.monitoring.AlertPolicyC
         query=query, duration="0s", evaluation_interval="300s", disable_metric_validation=True
     )
     return gcp.monitoring.AlertPolicyConditionArgs(display_name=title, condition_prometheus_query_language=language)
-
-
-def silent_query(runs: str) -> str:
-    """The reconciler's runs, by the name of their metric, are absent, in PromQL."""
-    return f'absent_over_time({in_promql(runs)}{{monitored_resource="cloud_run_revision"}}[{MINUTES}m])'
-
-
-def failed_query(names: Mapping[str, str], percent: int) -> str:
-    """Queues where more than so many percent of the items failed, in PromQL."""
-    items = increase(names["items"], "items", MINUTES)
-    failed = increase(names["chunk-failures"], "chunk-failures", MINUTES)
-    return f"(100 * {failed} / {items} > {percent}) and ({items} >= {FEWEST_ITEMS})"

@@ -30,7 +30,8 @@ class PubsubQueues(ServiceQueues):
 
     def monitored(self) -> dict[str, Any]:
         ids = {key: pool.subscription.apply(lambda full: full.rpartition("/")[2]) for key, pool in self._pools.items()}
-        return {"function": self._reconciler.function, "subscriptions": ids}
+        fleets = [pool.fleet for pool in self._pools.values()]
+        return {"function": self._reconciler.function, "subscriptions": ids, "fleets": fleets}
 
     def _make_pool(self, name: str, key: str, queue: Queue) -> GcpWorkerPool:
         parts, config = self.parts, self.parts.config

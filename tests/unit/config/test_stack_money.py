@@ -73,10 +73,11 @@ def test_an_idle_stack_on_aws_costs_nothing():
 def test_a_dashboard_and_alarms_are_billed_and_metrics_of_idle_queues_are_not():
     wanted = {"dashboard": True, "notify": ["a@example.com"], "stalled_minutes": 60}
     found = money.estimate(config(monitoring=wanted), "here")
-    # Two metrics of the failed items, one of errors, and of a stall the items and the machines of the only rung.
+    # Two metrics of the failed items, one of errors, two of growth, one of the wait, two of reclaims, and of a stall
+    # the items and the machines of the only rung.
     assert lines(found.idle_month) == {
         "dashboard": (1, 3.0, 3.0),
-        "alarms: metrics that they read": (5, 0.5, 0.5),
+        "alarms: metrics that they read": (10, 1.0, 1.0),
     }
     assert money.estimate(config(monitoring={"failed_percent": 5}), "here").idle_month == []
 
@@ -102,7 +103,7 @@ def test_a_file_system_on_gcp_is_billed_for_its_size():
 
 def test_alert_policies_on_gcp_have_no_known_price():
     found = money.estimate(config("gcp", monitoring={"notify": ["a@example.com"]}), "here")
-    assert lines(found.idle_month)["alarms: conditions of alert policies"] == (3, None, None)
+    assert lines(found.idle_month)["alarms: conditions of alert policies"] == (6, None, None)
     assert not found.idle.complete
 
 

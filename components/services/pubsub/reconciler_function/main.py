@@ -21,7 +21,7 @@ from .chains import release
 from .cloud import CallError, Cloud, Reading
 from .decide import FRESH_READ_SECONDS, Decision, QueueState, Sample, backlog, decide, warm
 from .ended_jobs import drop
-from .trouble import due, troubles
+from .trouble import due, full, troubles
 
 OPEN = "ONLY_SCALE_OUT"
 
@@ -112,7 +112,8 @@ def _queue(
     failures += failed
     groups = {each.group.market: _shown(each, now, number) for number, each in enumerate(read)}
     shown = QueueReport(_whole(backlog(queue, now)), groups, done)
-    _say("INFO", "queue", f"{name}: {len(done)} decisions", queue=name, **asdict(shown))
+    # A metric of the stack counts the lines with `full`.
+    _say("INFO", "queue", f"{name}: {len(done)} decisions", queue=name, full=full(shown), **asdict(shown))
     if due(now, period):
         for trouble in troubles(queue, shown, now):
             _say("ERROR", "trouble", f"{name}: {trouble.text}", queue=name, cause=trouble.cause)

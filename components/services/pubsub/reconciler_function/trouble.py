@@ -12,6 +12,8 @@ from tidemill.fleet import QueueReport
 
 from .decide import BROKEN_SECONDS, QueueState
 
+CAPPED = "CAPPED_AT_MAX_NUM_REPLICAS"
+"""Google's note of an autoscaler that wants more machines than `max_cpus` allows."""
 SAID_EVERY_SECONDS = 1800
 WAITED_SECONDS = 900
 """How long work must wait without any machine. A healthy cold start takes up to five minutes, plus the metric's delay
@@ -29,6 +31,12 @@ class Trouble:
 def due(now: float, period: float) -> bool:
     """True if this run reports troubles: it is the first of a half-hour."""
     return now % SAID_EVERY_SECONDS < period
+
+
+def full(shown: QueueReport) -> bool:
+    """True if work waits and an open rung may have no more machines."""
+    notes = [note.type for group in shown.groups.values() if group.open is not False for note in group.notes]
+    return bool(shown.backlog) and CAPPED in notes
 
 
 def troubles(queue: QueueState, shown: QueueReport, now: float) -> Iterator[Trouble]:
