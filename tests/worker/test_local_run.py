@@ -271,7 +271,7 @@ class TestStuck:
     def test_a_keeper_that_is_killed_is_told(self, here, first):
         """Before it is told of the run, and before it has read that."""
         killed = (
-            "import os\nfrom os import kill\nfrom tidemill.worker import local\n"
+            "import os\nfrom os import kill\nfrom tidemill.worker.local import keeper_handle as local\n"
             "def end(self):\n    os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)\n"
             "def killing(self, *given, real=local.KeeperHandle.start):\n"
             f"    {first}\n    real(self, *given)\n    kill(self.pid, 9)\n"
