@@ -315,6 +315,21 @@ class TestGoingOn:
         assert status["run_command"] == f"tidemill run --job {job}"
         assert [round_.round for round_ in here.ledger.rounds()] == [0]
 
+    @pytest.mark.parametrize("resumed", [False, True])
+    def test_a_retry_continues_what_was_cancelled_in_the_one_before(self, here, resumed):
+        mended = here.folder / "mended"
+        program = ["sh", "-c", f"test -e {mended}"]
+        assert here.run("a", "b", "--chunk-size", "1", "--attempts", "1", "--", *program).returncode == 1
+        job, where = here.ledger.job, f"file://{here.store}/pipeline.json"
+        mended.touch()
+        for command in (["retry", "--items", "0"], ["cancel"], ["retry", "--failed"], ["resume"] * resumed):
+            if command:
+                done = here.ask(command[0], job, *command[1:], "--pipeline", where)
+                assert done.returncode == 0, done.stderr
+        ran = here.run("--job", job)
+        assert ran.returncode == 0, ran.stderr
+        assert [outcome.status for outcome in here.outcomes()] == ["succeeded"] * 2
+
     def test_a_retry_says_what_runs_it_from_anywhere(self, here):
         (here.folder / "work.py").write_text(
             "from pathlib import Path\n\n"

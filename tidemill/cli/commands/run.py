@@ -198,6 +198,7 @@ def run(
 ) -> tuple[Status, bool]:
     """Work on a job until it ends, or Ctrl-C stops it; returns its last status, and whether it was stopped."""
     from tidemill.client.program.newer_files import changed_while
+    from tidemill.client.rounds.rounds import enqueue_cancelled
     from tidemill.client.watch.live import following
     from tidemill.clouds.local.desk import Desk
     from tidemill.ledger import Ledger
@@ -208,6 +209,8 @@ def run(
     began = time.time()
     with locked(desk, job.id, keeper) as lock:
         ledger = Ledger(pipeline.store, job.id)
+        if len(ledger.rounds()) > 1:
+            enqueue_cancelled(pipeline.site, job.spec)
         rounds = (
             (r.round, [c for a in r.arrays for c in a.all()], ledger.done_chunks(r.round)) for r in ledger.rounds()
         )

@@ -122,12 +122,28 @@ def _look_for_missing(site: Site, ledger: Ledger, spec: JobSpec) -> tuple[Listin
         if listing.counts.cancelled:
             return listing, sorted(listing.waiting)
         if site.local:
-            # Chunks stay enqueued until a run works on them.
-            return listing, []
+            # Chunks stay enqueued until a run works on them, unless their round is cancelled and the newest is not.
+            return listing, _cancelled_before(ledger, listing)
         seen = reconcile(site, ledger, spec, states, listing, patient=False)
         if not seen.on_its_way:
             return listing, seen.lost
         time.sleep(LOOK_SECONDS)
+
+
+def _cancelled_before(ledger: Ledger, listing: Listing) -> list[int]:
+    """Chunks that wait for a round that is cancelled, in a job whose newest round is not."""
+    newest = owners(listing.rounds)
+    cancelled = {number for number in {newest[chunk] for chunk in listing.waiting} if ledger.is_cancelled(number)}
+    return sorted(chunk for chunk in listing.waiting if newest[chunk] in cancelled)
+
+
+def enqueue_cancelled(site: Site, spec: JobSpec) -> None:
+    """Enqueue again what a cancel left of earlier rounds of a job that a retry has continued, as `wait` does in a
+    cloud."""
+    ledger = Ledger(site.store, spec.job, spec.manifest)
+    listing = ledger.listing()
+    if not listing.counts.cancelled and (chunks := _cancelled_before(ledger, listing)):
+        send_again(site, spec, listing, chunks)
 
 
 def send_again(
