@@ -20,6 +20,7 @@ _READ = {
     "compute.images": "get getFromFamily list",
     "compute.instanceGroupManagers": "get",
     "compute.instanceTemplates": "get",
+    "compute.machineTypes": "list",
     "compute.networks": "get",
     "compute.regionOperations": "get",
     "compute.regions": "get list",

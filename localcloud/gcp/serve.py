@@ -27,6 +27,7 @@ PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.images:Images",
     "localcloud.gcp.filestore:Filestore",
     "localcloud.gcp.advice:CapacityAdvisor",
+    "localcloud.gcp.machine_types:MachineTypes",
     "localcloud.gcp.compute.api:Compute",
     "localcloud.gcp.functions.plugin:Functions",
     "localcloud.gcp.functions.plugin:Invocations",

@@ -190,6 +190,11 @@ class Recorder(mocks.Mocks):
             return found if zone else ({}, [("id", "InvalidSubnetID.NotFound")])
         if kind == "getSubnetwork":
             return {"ipCidrRange": "10.8.0.0/20", **args.args}
+        if kind == "getMachineTypes":
+            names = re.findall(r'name = "([^"]+)"', args.args["filter"])
+            sold = [{"name": name} for name in names if not {name, name.rpartition("-")[0]} & self.unsold]
+            zone = args.args["zone"]
+            return {"id": zone, "machineTypes": [] if zone in self.poor_zones else sold, "project": PROJECT}
         if kind == "getInstance":
             size = self.file_systems.get(args.args["name"])
             shares = [{"name": "files", "capacityGb": size, "nfsExportOptions": [], "sourceBackup": ""}]

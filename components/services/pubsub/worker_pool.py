@@ -17,6 +17,7 @@ from components.gcp.project import Project
 from components.services.pubsub.cloud_init import Host, cloud_config
 from components.services.pubsub.instance_group import Fleet, RungResources, instance_group
 from components.services.pubsub.keys import parsed
+from components.services.pubsub.offerings import check_offered
 from components.services.pubsub.queue_topic import ImportedTopic, Messages, messages, on_subscription, on_topic
 from components.zones import chosen
 from tidemill.fleet import FleetGroup, FleetQueue
@@ -145,6 +146,8 @@ class GcpWorkerPool(pulumi.ComponentResource):
             )
         if settings.machines.image is not None:
             check_image(args.queue, settings, types, self)
+        zones = self._zones(args.queue, settings)
+        check_offered(args.queue, types, zones, self)
         first, second = _workers(args, {machine.architecture for machine in types})
         host = Host(
             queue=args.queue,
@@ -168,7 +171,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
             external_address=args.external_address,
             service_account_email=args.service_account_email,
             labels=args.labels,
-            zones=self._zones(args.queue, settings),
+            zones=zones,
             replace=args.replace or args.purge,
             after=made.ready,
         )

@@ -45,6 +45,15 @@ def _zones(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     return {"id": f"projects/{project}/regions/{region}", "project": project, "region": region, "names": names}
 
 
+def _machine_types(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    """The machine types of a zone, with the keys that our programs read."""
+    project, zone = args.get("project") or calls.project, args["zone"]
+    place = f"compute/v1/projects/{project}/zones/{zone}/machineTypes"
+    found = calls.request("compute", "GET", place, {"filter": args.get("filter", "")}).get("items", [])
+    types = [{"name": each["name"], "guestCpus": each["guestCpus"]} for each in found]
+    return {"id": place, "project": project, "zone": zone, "filter": args.get("filter"), "machineTypes": types}
+
+
 def _subnetwork(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     name = f"projects/{args['project']}/regions/{args['region']}/subnetworks/{args['name']}"
     return {"id": name, **calls.request("compute", "GET", f"compute/v1/{name}")}
@@ -78,5 +87,6 @@ FUNCTIONS: dict[str, Any] = {
     "gcp:compute/getImage:getImage": (_image, ("project", "name", "family", "filter")),
     "gcp:filestore/getInstance:getInstance": (_file_system, ("location", "name")),
     "gcp:compute/getZones:getZones": (_zones, ("project", "region")),
+    "gcp:compute/getMachineTypes:getMachineTypes": (_machine_types, ("project", "zone", "filter")),
 }
 invoke = partial(look_up, FUNCTIONS)
