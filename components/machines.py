@@ -4,21 +4,14 @@ import dataclasses
 import datetime
 import json
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 
-from components.rooms import cloud_room
-from tidemill.machines import MachineType
-from tidemill.machines import families as every_family
+from tidemill.machines import MachineType, families
+
+__all__ = ["SYSTEM_GIB", "MachineType", "families", "select", "sizes", "write"]
 
 SYSTEM_GIB = 50
 """Disk that a machine's image, Docker and pulled images need in addition to the scratch."""
-
-
-@cache
-def families(cloud: str) -> dict[str, list[MachineType]]:
-    types = every_family(cloud)
-    return {family: list(types[family]) for family in cloud_room(cloud, "keys").FAMILIES if family in types}
 
 
 def select(cloud: str, wanted: Sequence[str], min_cpus: int, max_cpus: int) -> list[MachineType]:

@@ -1,4 +1,4 @@
-"""Keys of a stack on AWS: those of Pulumi's provider, and the machine families that it may name."""
+"""Keys of a stack on AWS: those of Pulumi's provider."""
 
 from typing import Any
 
@@ -33,13 +33,3 @@ Source: https://www.pulumi.com/registry/packages/aws/installation-configuration/
 
 CREDENTIALS = ("aws:secretKey", "aws:token")
 """Source: as above."""
-
-FAMILIES = (
-    "c5", "c5d", "c6a", "c6g", "c6gd", "c6i", "c6id", "c7a", "c7g", "c7gd", "c7i", "c8g", "c8gd",
-    "g4dn", "g5", "g6",
-    "i4i",
-    "m5", "m5d", "m6a", "m6g", "m6gd", "m6i", "m6id", "m7a", "m7g", "m7gd", "m7i", "m8g", "m8gd",
-    "p4d",
-    "r5", "r5d", "r6a", "r6g", "r6gd", "r6i", "r6id", "r7a", "r7g", "r7gd", "r7i", "r8g", "r8gd",
-)  # fmt: skip
-"""Those whose images, disks and GPUs this package knows how to set up."""

@@ -15,6 +15,7 @@ from components.machines import MachineType, write
 from tidemill.machines.catalog import DATA
 
 _GB, _GIB = 10**9, 2**30
+_MARKETS = {"on-demand": "on_demand", "spot": "spot", "capacity-block": "block"}
 
 
 def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
@@ -25,6 +26,7 @@ def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
 
 def _type(entry: Mapping[str, Any]) -> MachineType:
     network, gpus = entry.get("NetworkInfo", {}), _gpus(entry)
+    sold = entry.get("SupportedUsageClasses", ("on-demand", "spot"))
     architectures = entry["ProcessorInfo"]["SupportedArchitectures"]
     disks = entry.get("InstanceStorageInfo", {}).get("Disks", [])
     return MachineType(
@@ -37,9 +39,12 @@ def _type(entry: Mapping[str, Any]) -> MachineType:
         gpu_memory_mib=min((gpu["MemoryInfo"]["SizeInMiB"] for gpu in gpus), default=None),
         network_gbps=_rate(network, "BaselineBandwidthInGbps"),
         network_burst_gbps=_rate(network, "PeakBandwidthInGbps"),
-        efa=network.get("EfaSupported"),
+        efas=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0) if network else None,
         disks=sum(disk["Count"] for disk in disks) if disks or "InstanceStorageSupported" in entry else None,
         disk_gib=min((disk["SizeInGB"] * _GB // _GIB for disk in disks), default=None),
+        neurons=sum(device["Count"] for device in entry.get("NeuronInfo", {}).get("NeuronDevices", [])),
+        cards=network.get("MaximumNetworkCards"),
+        markets=tuple(_MARKETS[each] for each in ("on-demand", "spot", "capacity-block") if each in sold),
     )
 
 

@@ -25,8 +25,8 @@ from components.config.types import (
 from components.machines import SYSTEM_GIB, MachineType
 from components.rooms import queue_room
 
-MOST_CPUS = 416
-"""vCPUs of the largest machines in the tables, plus some room."""
+MOST_CPUS = 1920
+"""vCPUs of the largest machines in the tables."""
 
 
 class Item(Model):
@@ -34,7 +34,7 @@ class Item(Model):
 
     cpus: int = Field(default=1, ge=1, le=MOST_CPUS, description="vCPUs; Batch on EC2 accepts only whole numbers.")
     memory_mib: int = Field(
-        default=2048, ge=64, le=4_194_304, description="Memory in MiB, including the worker's own share."
+        default=2048, ge=64, le=33_554_432, description="Memory in MiB, including the worker's own share."
     )
     gpus: int = Field(default=0, ge=0, le=16, description="NVIDIA GPUs; leave out for none.")
 
@@ -69,7 +69,8 @@ class Machines(Model):
         min_length=1,
         max_length=25,
         description="EC2 families on AWS, all with x86_64 processors or all with arm64 (such as c7g and m7g); on GCP "
-        "n2, n2d, c3d (its default), c3, e2, n1, g2, n1-t4, c4a and t2a (both arm64), the preferred one first.",
+        "n2, n2d, c3d (its default) and others, the preferred one first. docs/families.md lists what accelerators "
+        "need.",
     )
     cpus: Annotated[CpuRange, BeforeValidator(_one_size, json_schema_input_type=CpuRange | _OneSize)] = Field(
         default=CpuRange(min=4, max=32),
@@ -169,6 +170,11 @@ class Rung(Model):
         "reservation's zone. Not yet tried in an account: whether a full group of AWS starts On-Demand machines after "
         "all (docs/first-account.md).",
     )
+    block: bool = Field(
+        default=False,
+        description="AWS only. The reservation is a Capacity Block for ML, of one type and zone: machines start in it "
+        "while it lasts, and EC2 ends them 30 minutes before its end. Paid for in advance.",
+    )
 
 
 class AwsQueueOptions(Model):
@@ -248,13 +254,14 @@ class Queue(Model):
         default=100,
         ge=8,
         le=16_000,
-        description="Scratch disk of a machine in GiB (gp3; pd-balanced on GCP), shared by its slots. Billed while on.",
+        description="Scratch disk of a machine in GiB (gp3; a balanced disk on GCP), shared by its slots. Billed while "
+        "on.",
     )
     scratch: Literal["disk", "local"] = Field(
         default="disk",
         description="`local`: scratch and cache on the machines' own NVMe disks, which are faster and part of a "
-        "machine's price. Every type must have scratch_gib of them (AWS: c7gd, m6id, i4i; GCP: the -lssd types of c3, "
-        "c3d, c4a).",
+        "machine's price. Every type must have scratch_gib of them (AWS: c7gd, m6id, i4i and most GPU families; GCP: "
+        "the -lssd types of c3, c3d, c4, c4a, c4d, and all of a2-ultra and a3).",
     )
     secrets: dict[EnvironmentKey, str] = Field(
         default={},

@@ -1,4 +1,4 @@
-"""Keys of a stack on GCP: those of Pulumi's provider, and the machine families that it may name."""
+"""Keys of a stack on GCP: those of Pulumi's provider."""
 
 from typing import Any
 
@@ -46,6 +46,3 @@ TAGS: dict[str, dict[str, Any]] = {
 
 CREDENTIALS = ("gcp:accessToken", "gcp:credentials")
 """Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
-
-FAMILIES = ("c3", "c3d", "c4a", "e2", "g2", "n1", "n1-t4", "n2", "n2d", "t2a")
-"""Those whose images, disks and GPUs this package knows how to set up."""

@@ -6,19 +6,12 @@ from typing import Any
 
 from components.config import Queue, Rung, StackConfig
 from tidemill.capacity import most_machines
+from tidemill.machines import family
 from tidemill.services import pubsub
 
-_OWN_QUOTA = {
-    "n2": "N2_CPUS",
-    "n2d": "N2D_CPUS",
-    "c3": "C3_CPUS",
-    "c3d": "C3D_CPUS",
-    "c4a": "C4A_CPUS",
-    "t2a": "T2A_CPUS",
-}
-"""Families that have a quota of their own; vCPUs of the others count as CPUS.
-Source: https://cloud.google.com/compute/resource-usage#cpu_quota"""
-_GPUS = {"g2": "NVIDIA_L4_GPUS", "n1-t4": "NVIDIA_T4_GPUS"}
+_DISKS = {"pd-balanced": "SSD_TOTAL_GB", "hyperdisk-balanced": "HDB_TOTAL_GB"}
+"""The quota of a disk's size. Local disks that come with a type count in none of these.
+Source: https://docs.cloud.google.com/compute/resource-usage#disk_quota"""
 
 
 @dataclass(frozen=True)
@@ -52,15 +45,17 @@ def needed(config: StackConfig) -> dict[str, int]:
 def _of_rung(queue: Queue, rung: Rung, public: bool) -> dict[str, int]:
     count = most_machines(pubsub.SERVICE, rung.max_cpus, queue.machines.size)
     disks = queue.disk_gib + (queue.gcp.extra_disk_gib or 0)
-    amounts = {"INSTANCES": count, "SSD_TOTAL_GB": count * disks}
+    amounts = {"INSTANCES": count}
     if public:
         amounts["IN_USE_ADDRESSES"] = count
     for machine in queue.types("gcp"):
         spot = rung.market == "spot"
-        cpus = "PREEMPTIBLE_CPUS" if spot else _OWN_QUOTA.get(machine.family, "CPUS")
+        row = family("gcp", machine.family)
+        amounts[_DISKS[row.disk]] = count * disks
+        cpus = "PREEMPTIBLE_CPUS" if spot else row.cpu_quota
         amounts[cpus] = max(amounts.get(cpus, 0), count * machine.cpus)
         if machine.gpus:
-            gpus = f"PREEMPTIBLE_{_GPUS[machine.family]}" if spot else _GPUS[machine.family]
+            gpus = f"PREEMPTIBLE_{row.gpu_quota}" if spot else str(row.gpu_quota)
             amounts[gpus] = max(amounts.get(gpus, 0), count * machine.gpus)
     return amounts
 

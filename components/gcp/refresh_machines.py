@@ -1,10 +1,12 @@
 """Refresh the table of Compute Engine's machine types: ``python -m components.gcp.refresh_machines``.
 
 Needs a Google login (application default credentials) with ``compute.machineTypes.list`` on a project and nothing else;
-costs nothing. A type that is in one zone of the world is listed. Bare-metal and shared-core types are left out,
-and which GPUs can be attached to an n1 machine is no property of the type: those rows are ours.
-Sources: https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList and
-https://cloud.google.com/compute/docs/gpus#t4-gpus
+costs nothing. A type that is in one zone of the world is listed if ``families.json`` has its family. Bare-metal and
+shared-core types are left out. Which GPUs can be attached to an n1 machine, and which types are sold on some markets
+only, is no property of the type: those facts are ours.
+Sources: https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList,
+https://cloud.google.com/compute/docs/gpus#t4-gpus and
+https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines
 """
 
 import argparse
@@ -17,20 +19,33 @@ import google.auth
 from google.auth.transport.requests import AuthorizedSession
 
 from components.machines import MachineType, write
-from tidemill.machines.catalog import DATA
+from tidemill.machines.catalog import DATA, MARKETS, has_row
 
-FAMILIES = ("c3", "c3d", "c4a", "e2", "g2", "n1", "n2", "n2d", "t2a")
 T4 = "nvidia-tesla-t4"
-GPUS = {"nvidia-l4": ("L4", 24576), T4: ("T4", 16384)}
+GPUS = {
+    "nvidia-l4": ("L4", 24576),
+    T4: ("T4", 16384),
+    "nvidia-tesla-a100": ("A100", 40960),
+    "nvidia-a100-80gb": ("A100", 81920),
+    "nvidia-h100-80gb": ("H100", 81920),
+    "nvidia-h100-mega-80gb": ("H100", 81920),
+    "nvidia-h200-141gb": ("H200", 144384),
+}
 """Name and memory in MiB by accelerator.
 Source: https://cloud.google.com/compute/docs/gpus"""
 MOST_CPUS_OF_A_T4 = 32
 """One T4 supports up to 48 vCPUs, and n1 has no size between 32 and 64."""
 
+SOLD = {
+    **dict.fromkeys(("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"), ("spot",)),
+    "a3-ultragpu-8g": ("spot", "reserved"),
+}
+"""Markets of the types that are not sold On-Demand, but for Flex-start: a group has it by resize requests alone, which
+the autoscaler does not make."""
 LOCAL_SSD_GIB = 375
 """Source: https://cloud.google.com/compute/docs/disks/local-ssd"""
 
-_PREDEFINED = re.compile(r"(?P<family>[a-z0-9]+)-(standard|highcpu|highmem)-\d+(-lssd)?")
+_PREDEFINED = re.compile(r"[a-z0-9]+-(standard|highcpu|highmem|(high|mega|ultra)gpu)-\d+g?(-lssd)?")
 _PAGE = 500
 
 
@@ -41,10 +56,11 @@ def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
     """
     by_name: dict[str, MachineType] = {}
     for entry in described:
-        name = _PREDEFINED.fullmatch(entry["name"])
-        if name is None or name["family"] not in FAMILIES or entry.get("isSharedCpu") or entry.get("deprecated"):
+        if not _PREDEFINED.fullmatch(entry["name"]) or entry.get("isSharedCpu") or entry.get("deprecated"):
             continue
         machine = _type(entry)
+        if not has_row("gcp", machine.family):
+            continue
         by_name[machine.type] = machine
         if machine.type.startswith(("n1-standard-", "n1-highmem-")) and machine.cpus <= MOST_CPUS_OF_A_T4:
             gpu, mib = GPUS[T4]
@@ -65,9 +81,10 @@ def _type(entry: Mapping[str, Any]) -> MachineType:
         "arm64" if entry.get("architecture") == "ARM64" else "x86_64",
         gpu_name=gpu,
         gpu_memory_mib=mib,
-        efa=False,
+        efas=0,
         disks=disks,
         disk_gib=LOCAL_SSD_GIB if disks else None,
+        markets=SOLD.get(entry["name"], MARKETS),
     )
 
 

@@ -35,8 +35,17 @@ _TIMEOUT_SECONDS = 60
 _FAMILY = re.compile(r"(?P<name>[A-Z]\d+[A-Z]?)( AMD| Arm| Predefined)?")
 """`C3`, `N2D AMD`, `T2A Arm`; custom types and sole tenancy are other products."""
 _PART = re.compile(r"(?P<spot>Spot Preemptible )?(?P<family>[\w ]+?) Instance (?P<part>Core|Ram) running in .+")
-_GPU = re.compile(r"Nvidia (?P<model>L4|Tesla T4) GPU (attached to (?P<spot>Spot Preemptible) VMs )?running in .+")
-_GPUS = {"L4": "g2", "Tesla T4": "n1"}
+_GPU = re.compile(r"Nvidia (?P<model>[A-Z][\w ]+?) GPU (attached to (?P<spot>Spot Preemptible) VMs )?running in .+")
+_GPUS = {
+    "L4": ("g2",),
+    "Tesla T4": ("n1-t4",),
+    "Tesla A100": ("a2", "a2-mega"),
+    "Tesla A100 80GB": ("a2-ultra",),
+    "H100 80GB": ("a3",),
+    "H100 80GB Mega": ("a3-mega",),
+    "H200 141GB": ("a3-ultra",),
+}
+"""The families that have a model."""
 _SERVICES = {
     "disk_gib_month": re.compile(r"Balanced PD Capacity( in .+)?"),
     "public_ipv4_hour": re.compile("External IP Charge on a Standard VM"),
@@ -145,17 +154,18 @@ def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
     for sku in skus:
         if found_part := _PART.fullmatch(sku["description"]):
             named = _FAMILY.fullmatch(found_part["family"])
-            family, part, spot = named and named["name"].lower(), found_part["part"], bool(found_part["spot"])
+            families = (named["name"].lower(),) if named else ()
+            part, spot = found_part["part"], bool(found_part["spot"])
         elif found_gpu := _GPU.fullmatch(sku["description"]):
-            family, part, spot = _GPUS[found_gpu["model"]], "gpu", bool(found_gpu["spot"])
+            families, part, spot = _GPUS.get(found_gpu["model"], ()), "gpu", bool(found_gpu["spot"])
         else:
             continue
         usage = sku["category"]["usageType"]
         # Commitments and reservations of the same description have usage types of their own.
-        if family and usage == ("Preemptible" if spot else "OnDemand"):
+        if families and usage == ("Preemptible" if spot else "OnDemand"):
             price = _usd(sku, _UNITS[part])
             if price is not None:
-                rates[family, part, spot] = price
+                rates |= {(family, part, spot): price for family in families}
     return rates
 
 
@@ -194,12 +204,13 @@ def _name(machine: MachineType) -> str:
 
 def _machine(machine: MachineType, rates: Rates, spot: bool) -> float | None:
     """USD per hour of a machine: its vCPUs, GiB and GPUs; None if one of them has no price."""
-    family = machine.type.partition("-")[0]
-    amounts = {"Core": machine.cpus, "Ram": machine.memory_mib / 1024, "gpu": machine.gpus}
-    needed = {part: amount for part, amount in amounts.items() if amount}
-    if any((family, part, spot) not in rates for part in needed):
+    series = machine.type.partition("-")[0]
+    amounts = {(series, "Core"): machine.cpus, (series, "Ram"): machine.memory_mib / 1024}
+    if machine.gpus:
+        amounts[machine.family, "gpu"] = machine.gpus
+    if any((*key, spot) not in rates for key in amounts):
         return None
-    return round(sum(amount * rates[family, part, spot] for part, amount in needed.items()), 6)
+    return round(sum(amount * rates[*key, spot] for key, amount in amounts.items()), 6)
 
 
 PRICES = Gcp

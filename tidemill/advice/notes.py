@@ -34,7 +34,7 @@ def quotas(ranked: Sequence[RankedShape], live: LiveAnswer) -> Iterator[str]:
     for quota in live.quotas:
         kind = (quota.region, quota.market, quota.kind)
         shapes = [row.facts.shape for row in ranked]
-        same = [shape for shape in shapes if (shape.region, shape.market, kind_of(shape.type)) == kind]
+        same = [shape for shape in shapes if (shape.region, shape.market, kind_of(shape.type, shape.market)) == kind]
         over = sum(shape.cpus > quota.value for shape in same) if quota.value is not None else 0
         if over:
             yield (

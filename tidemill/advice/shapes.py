@@ -131,6 +131,7 @@ def shapes(need: Need, regions: Sequence[Region], *, one_zone: bool = False) -> 
         for machine, count in able[region.cloud]
         for zone in _zones(region, machine.type, one_zone)
         for market in need.markets
+        if market in machine.markets
     ]
     if not fitting:
         named = ", ".join(region.name for region in regions)
@@ -211,7 +212,9 @@ def _able(need: Need, cloud: str) -> list[tuple[MachineType, int]]:
 
 
 def _suited(need: Need, cloud: str) -> Iterator[MachineType]:
-    for machine in machines.table(cloud).types:
+    for machine in (each for types in machines.families(cloud).values() for each in types):
+        if machine.neurons and not (need.families or need.types):
+            continue  # for programs that were compiled for it alone
         if need.architecture not in (None, machine.architecture) or bool(need.gpus) != bool(machine.gpus):
             continue
         if need.families and machine.family not in need.families:
@@ -245,9 +248,14 @@ def _check_families(families: Iterable[str], clouds: Iterable[str]) -> None:
     existing = [family for cloud in clouds for family in machines.families(cloud)]
     for family in families:
         if family not in existing:
+            refused = [why for cloud in clouds if (why := machines.family(cloud, family).refused)]
             raise CallerError(
-                f"There is no machine family {family!r}.{nearest(family.split('.')[0], existing)}",
-                "A family is what a type's name begins with: g5 of g5.4xlarge, n2 of n2-standard-8.",
+                f"No stack may name the family {family!r}: {refused[0]}."
+                if refused
+                else f"There is no machine family {family!r}.{nearest(family.split('.')[0], existing)}",
+                "Name another one."
+                if refused
+                else "A family is what a type's name begins with: g5 of g5.4xlarge, n2 of n2-standard-8.",
                 what="families",
                 value=repr(family),
             )

@@ -173,7 +173,7 @@ class CpuQuota(Figure):
     unit: ClassVar[str] = "vCPUs"
     market: str
     kind: str
-    """As AWS counts them: `standard`, `g` or `p`."""
+    """As AWS counts them: `standard`, `g`, `p`, `p5`, `inf`, `trn`."""
     value: float | None
 
 

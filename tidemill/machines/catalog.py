@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 DATA = Path(__file__).parent / "data"
+MARKETS = ("on_demand", "spot")
+_WHOLE_GPUS = re.compile(r"(?P<series>\w+)-(?P<kind>\w+)gpu-\d+g")
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,23 @@ class MachineType:
     """The rate that the machine can always have, over all its network cards."""
     network_burst_gbps: float | None = None
     """The rate that it can have for some minutes, or while others leave it room; never below `network_gbps`."""
-    efa: bool | None = None
-    """True if it takes Elastic Fabric Adapters; never on GCP."""
+    efas: int | None = None
+    """The most Elastic Fabric Adapters that it takes, one per network card; 0 on GCP."""
     disks: int | None = None
     """Local disks that come with the type, such as NVMe SSDs; their content ends with the machine."""
     disk_gib: int | None = None
     """Size of one of them, in whole GiB; None also where `disks` is 0."""
+    neurons: int = 0
+    """AWS's own accelerators, Inferentia or Trainium: devices of the Neuron driver."""
+    cards: int | None = None
+    """Network cards. A machine's first interface is on the first; the last ones take the Elastic Fabric Adapters."""
+    markets: tuple[str, ...] = MARKETS
+    """How it is sold: `on_demand`, `spot`, for a time that is booked before (`block`), or `reserved` only."""
+
+    @property
+    def efa(self) -> bool | None:
+        """True if it takes Elastic Fabric Adapters; never on GCP."""
+        return None if self.efas is None else self.efas > 0
 
     @property
     def local_gib(self) -> int:
@@ -47,9 +62,31 @@ class MachineType:
 
     @property
     def family(self) -> str:
-        """``c7i`` of c7i.large, ``n2`` of n2-standard-8, ``n1-t4`` of n1-standard-8 with an attached Tesla T4."""
+        """``c7i`` of c7i.large, ``n2`` of n2-standard-8, ``n1-t4`` of n1-standard-8 with an attached Tesla T4.
+
+        A type with whole GPUs is of a family of its GPU: ``a2`` of a2-highgpu-1g, ``a2-ultra`` of a2-ultragpu-1g.
+        """
+        if whole := _WHOLE_GPUS.fullmatch(self.type):
+            return whole["series"] if whole["kind"] == "high" else f"{whole['series']}-{whole['kind']}"
         series = self.type.split(".")[0] if "." in self.type else self.type.split("-")[0]
         return f"{series}-{self.attach.rpartition('-')[2]}" if self.attach else series
+
+
+@dataclass(frozen=True)
+class Family:
+    """A row of ``data/families.json``: the facts about a family that its types do not tell.
+
+    Attributes:
+        refused: Why no stack may name it; None if it may.
+        disk: GCP: the kind of its network disks.
+        cpu_quota: GCP: the region's quota of its vCPUs; Spot machines have one quota for all families.
+        gpu_quota: GCP: the region's quota of its GPUs, without the prefix for Spot; None without GPUs.
+    """
+
+    refused: str | None = None
+    disk: str = "pd-balanced"
+    cpu_quota: str = "CPUS"
+    gpu_quota: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,17 +111,38 @@ def table(cloud: str) -> Table:
     if not path.is_file():
         return Table((), datetime.date.min, "")
     document = json.loads(path.read_text(encoding="utf-8"))
-    types = tuple(MachineType(**dict(zip(document["columns"], row, strict=True))) for row in document["machines"])
+    types = tuple(_machine(dict(zip(document["columns"], row, strict=True))) for row in document["machines"])
     return Table(types, datetime.date.fromisoformat(document["as_of"]), document["source"])
+
+
+def _machine(row: dict[str, Any]) -> MachineType:
+    return MachineType(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+
+
+def family(cloud: str, name: str) -> Family:
+    """The row of a family. On AWS most have none: their types say all."""
+    return _rows(cloud).get(name) or Family()
+
+
+def has_row(cloud: str, name: str) -> bool:
+    """True if `families.json` has a row of the family."""
+    return name in _rows(cloud)
+
+
+@cache
+def _rows(cloud: str) -> Mapping[str, Family]:
+    document = json.loads((DATA / "families.json").read_text(encoding="utf-8"))
+    return {name: Family(**row) for name, row in document.get(cloud, {}).items()}
 
 
 @cache
 def families(cloud: str) -> Mapping[str, tuple[MachineType, ...]]:
-    """The types of a cloud by family, both in the table's order."""
+    """The types that a stack may name, by family; both in the table's order."""
     by_family: dict[str, list[MachineType]] = {}
     for machine in table(cloud).types:
-        by_family.setdefault(machine.family, []).append(machine)
-    return {family: tuple(types) for family, types in by_family.items()}
+        if not family(cloud, machine.family).refused:
+            by_family.setdefault(machine.family, []).append(machine)
+    return {name: tuple(types) for name, types in by_family.items()}
 
 
 def find(cloud: str, type: str, *, gpus: int = 0) -> MachineType | None:  # noqa: A002

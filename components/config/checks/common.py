@@ -10,7 +10,7 @@ from components import machines
 from components.config.checks.file_systems import check_mounted
 from components.config.checks.hosts import check_host, check_nested
 from components.config.checks.images import check_worker
-from components.config.errors import ConfigError, key_path, missing, nearest, refuse, shown, unknown
+from components.config.errors import ConfigError, key_path, missing, refuse, shown, unknown
 from components.config.models import Data, StackConfig
 from components.config.mount_models import Mount
 from components.config.network_models import Network
@@ -107,53 +107,6 @@ def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], a
     if value not in (None, "create") and not pattern.fullmatch(value):
         raise ConfigError(
             key_path([*path, "kms_key"]), shown(value), f"{allowed}, or create", "Name a key of the stack's cloud"
-        )
-
-
-def check_families(path: Path, queue: Queue, cloud: str) -> None:
-    """Every family must be one that a stack may name."""
-    families = machines.families(cloud)
-    for index, family in enumerate(queue.machines.families):
-        if family not in families:
-            guess = nearest(family, families)
-            raise ConfigError(
-                key_path([*path, "machines", "families", index]),
-                shown(family),
-                f"families of {cloud.upper()}: {', '.join(families)}",
-                f"Did you mean {guess}?" if guess else "Take one of these",
-            )
-
-
-def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
-    """One architecture per queue on AWS, and GPU machines only for GPU items."""
-    families = queue.machines.families
-    types = machines.families(cloud)
-    here = key_path([*path, "machines", "families"])
-    kinds = {family: types[family][0].architecture for family in families}
-    if services.of_queue(cloud, queue).one_architecture and len(set(kinds.values())) > 1:
-        by_kind = "; ".join(
-            f"{kind}: {', '.join(f for f in families if kinds[f] == kind)}" for kind in sorted(set(kinds.values()))
-        )
-        raise ConfigError(
-            here,
-            shown(families),
-            f"families of one architecture ({by_kind}), because a job queue of Batch takes no two",
-            "Make a queue for each architecture",
-        )
-    with_gpus = [family for family in families if types[family][0].gpus]
-    if queue.item.gpus and not with_gpus:
-        raise ConfigError(
-            key_path([*path, "item", "gpus"]),
-            str(queue.item.gpus),
-            f"0 on machines without GPUs ({', '.join(families)})",
-            f"Take GPU families: {', '.join(f for f in types if types[f][0].gpus)}",
-        )
-    if with_gpus and (not queue.item.gpus or len(with_gpus) < len(families)):
-        raise ConfigError(
-            here,
-            shown(families),
-            "either families with GPUs and an item with item.gpus of 1 or more, or families without GPUs",
-            f"Set item.gpus, or leave out {', '.join(with_gpus)}",
         )
 
 

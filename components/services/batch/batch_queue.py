@@ -19,6 +19,7 @@ from components.config.errors import key_path, shown
 from components.services.batch.compute_environment import ComputeSettings, compute_environment
 from components.services.batch.job_definition import Surroundings, job_definition
 from components.services.batch.mounts import check_mounts
+from components.services.batch.purchase import block, reservation
 from components.services.batch.user_data import user_data
 from components.zones import chosen
 from tidemill import layout
@@ -191,7 +192,8 @@ class AwsBatchQueue(pulumi.ComponentResource):
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags)
                 for kind in ("instance", "volume")
             ],
-            capacity_reservation_specification=_reservation(rung.reservation) if rung and rung.reservation else None,
+            capacity_reservation_specification=reservation(rung) if rung else None,
+            instance_market_options=block(rung) if rung else None,
             user_data=self._user_data(settings),
             update_default_version=True,
             tags=self._args.tags,
@@ -329,20 +331,3 @@ class AwsBatchQueue(pulumi.ComponentResource):
 def _label(rung: Rung) -> str:
     market = rung.market.replace("_", "-")
     return f"{market}-{rung.name}" if rung.name else market
-
-
-def _reservation(reservation: str) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs:
-    """Machines start in the reservation or not at all: for a group without room EC2 takes On-Demand unless told not to.
-
-    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-cr-group.html and
-    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservationSpecification.html
-    """
-    target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs
-    if not reservation.startswith("arn:"):
-        return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
-            capacity_reservation_target=target(capacity_reservation_id=reservation)
-        )
-    return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
-        capacity_reservation_preference="capacity-reservations-only",
-        capacity_reservation_target=target(capacity_reservation_resource_group_arn=reservation),
-    )

@@ -1,13 +1,15 @@
 """Rules of a queue on AWS Batch."""
 
 import re
+from collections.abc import Sequence
 
 from components import machines
 from components.config.checks import common
 from components.config.checks.common import Path
+from components.config.checks.families import check_families, check_kinds, check_markets
 from components.config.checks.images import check_images
 from components.config.checks.machines import check_image, check_scratch, left_in
-from components.config.errors import ConfigError, key_path
+from components.config.errors import ConfigError, key_path, missing, shown
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
 from components.config.types import AMI, AWS_RESERVATION
@@ -19,6 +21,10 @@ _SECRET = re.compile(
     r"arn:aws[a-z-]*:(secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+(:[^:\s]*){0,3}|ssm:[a-z0-9-]+:\d{12}:parameter/[\w./-]+)"
 )
 _ON_GCP = "only on GCP"
+_NEURON_IMAGE = (
+    "An image of ECS with the Neuron driver: `aws ssm get-parameter --query Parameter.Value --name "
+    "/aws/service/ecs/optimized-ami/amazon-linux-2023/neuron/recommended/image_id` names the newest"
+)
 
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
@@ -53,13 +59,13 @@ def _prices(path: Path, queue: Queue) -> None:
 
 def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
     wanted, cpus = queue.machines, queue.machines.cpus
-    common.check_families(path, queue, "aws")
+    check_families(path, queue, "aws")
     here = [*path, "machines", "cpus"]
     if cpus.min > cpus.max:
         raise ConfigError(
             key_path([*here, "min"]), str(cpus.min), f"max ({cpus.max}) or less", "Lower min or raise max"
         )
-    common.check_kinds(path, queue, "aws")
+    check_kinds(path, queue, "aws")
     selected = machines.select("aws", wanted.families, cpus.min, cpus.max)
     if not selected:
         families = machines.families("aws")
@@ -74,4 +80,65 @@ def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
     selected = left_in(path, queue, selected)
     common.check_fit(path, queue, "aws", selected, "raise machines.cpus.max")
     check_scratch(path, queue, "aws", selected)
+    check_blocks(path, queue, selected)
+    check_markets(path, queue, selected)
+    check_neurons(path, queue, selected)
     return selected
+
+
+def check_blocks(path: Path, queue: Queue, selected: Sequence[machines.MachineType]) -> None:
+    """A Capacity Block is a reservation by id, of machines of one type in one zone."""
+    for index, rung in enumerate(queue.capacity):
+        if not rung.block:
+            continue
+        if rung.reservation is None or not rung.reservation.startswith("cr-"):
+            raise ConfigError(
+                key_path([*path, "capacity", index, "reservation"]),
+                shown(rung.reservation),
+                "the id of the Capacity Block, such as cr-0123456789abcdef0, with block: true",
+                "Name the block, or leave `block` out",
+            )
+        if len(selected) > 1:
+            raise ConfigError(
+                key_path([*path, "machines"]),
+                ", ".join(machine.type for machine in selected[:4]),
+                "one type with block: true, the Capacity Block's",
+                "Name its family and its vCPUs, or leave types out with machines.exclude",
+            )
+        if len(queue.machines.zones) != 1:
+            raise ConfigError(
+                key_path([*path, "machines", "zones"]),
+                shown(queue.machines.zones),
+                "one zone with block: true, the Capacity Block's",
+                "Name it",
+            )
+
+
+def check_neurons(path: Path, queue: Queue, selected: Sequence[machines.MachineType]) -> None:
+    """Machines with Inferentia or Trainium need an image with the driver, and one container each: Batch has no such
+    image, and hands out no Neuron devices.
+
+    Sources: https://docs.aws.amazon.com/batch/latest/APIReference/API_Ec2Configuration.html (imageType) and
+    https://docs.aws.amazon.com/batch/latest/APIReference/API_ResourceRequirement.html (type)
+    """
+    counts = {machine.type: machine.neurons for machine in selected if machine.neurons}
+    if not counts:
+        return
+    if len(set(counts.values())) > 1:
+        raise ConfigError(
+            key_path([*path, "machines", "cpus"]),
+            ", ".join(f"{kind} with {count}" for kind, count in counts.items()),
+            "types with the same number of Neuron devices, because a job names the devices of its machine",
+            "Narrow machines.cpus, or leave types out with machines.exclude",
+        )
+    if queue.machines.image is None:
+        raise missing(key_path([*path, "machines", "image"]), _NEURON_IMAGE)
+    roomy = [machine for machine in selected if slots(batch.SERVICE, machine, queue.item) > 1]
+    if roomy:
+        raise ConfigError(
+            key_path([*path, "item", "cpus"]),
+            str(queue.item.cpus),
+            f"more than {max(machine.cpus for machine in roomy) // 2} with these machines: an item gets all Neuron "
+            f"devices of its machine, and a {roomy[-1].type} has room for more than one",
+            "Raise item.cpus, or leave types out with machines.exclude",
+        )

@@ -87,7 +87,7 @@ def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) 
         "mountPoints": _mount_points(settings),
         "logConfiguration": _log(around),
         # Reaps processes that a user's program leaves behind, and forwards signals to the worker.
-        "linuxParameters": {"initProcessEnabled": True, **_shared_memory(settings)},
+        "linuxParameters": {"initProcessEnabled": True, **_shared_memory(settings), **_devices(settings)},
     }
     if settings.secrets:
         container["secrets"] = [{"name": key, "valueFrom": arn} for key, arn in sorted(settings.secrets.items())]
@@ -113,6 +113,16 @@ def _log(around: Surroundings) -> dict[str, Any]:
 
 def _shared_memory(settings: Queue) -> dict[str, int]:
     return {"sharedMemorySize": settings.shared_memory_mib} if settings.shared_memory_mib else {}
+
+
+def _devices(settings: Queue) -> dict[str, Any]:
+    """All Neuron devices of a machine: Batch hands out none, so a machine has one container (`check_neurons`).
+
+    Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-inference-task-def.html
+    """
+    paths = [f"/dev/neuron{number}" for number in range(settings.types("aws")[0].neurons)]
+    devices = [{"hostPath": path, "containerPath": path, "permissions": ["READ", "WRITE"]} for path in paths]
+    return {"devices": devices} if devices else {}
 
 
 def _resources(settings: Queue) -> list[dict[str, str]]:

@@ -5,6 +5,7 @@ import re
 from components import machines
 from components.config.checks import common
 from components.config.checks.common import Path
+from components.config.checks.families import check_families, check_kinds, check_markets
 from components.config.checks.images import check_images
 from components.config.checks.machines import check_image, check_scratch, left_in
 from components.config.errors import ConfigError, key_path, shown
@@ -42,6 +43,7 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
             common.refuse([*path, "capacity", index], rung, key, _ON_AWS, hint)
     _ladder(path, queue)
     _bought(path, queue)
+    check_markets(path, queue, queue.types("gcp"))
     common.check_rungs(path, queue, queue.machines.size, "lower machines.cpus")
     _counts(path, queue)
     _secrets(path, queue)
@@ -71,7 +73,7 @@ def _images(config: StackConfig, path: Path, queue: Queue) -> None:
 
 def _machines(path: Path, queue: Queue) -> None:
     wanted, cpus = queue.machines, queue.machines.cpus
-    common.check_families(path, queue, "gcp")
+    check_families(path, queue, "gcp")
     here = [*path, "machines", "cpus"]
     if cpus.min != cpus.max:
         raise ConfigError(
@@ -81,7 +83,7 @@ def _machines(path: Path, queue: Queue) -> None:
             "(singleInstanceAssignment) and limits machines, not vCPUs, so all machines of a queue have one size",
             "Name one size; more families give more Spot capacity",
         )
-    common.check_kinds(path, queue, "gcp")
+    check_kinds(path, queue, "gcp")
     _accelerators(path, queue)
     selected = of_size(wanted.families, cpus.max, local=queue.scratch == "local")
     check_scratch(path, queue, "gcp", selected)
@@ -146,6 +148,8 @@ def _bought(path: Path, queue: Queue) -> None:
         common.refuse(
             here, rung, "max_price_percent", _NO_CAP, "Leave it out; `tidemill submit --max-usd` limits a job"
         )
+        hint = "Leave it out; `reservation` names a reservation of any kind"
+        common.refuse(here, rung, "block", _ON_AWS, hint)
     common.check_reservations(path, queue, GCP_RESERVATION, "a name, or projects/<project>/reservations/<name>")
     if any(rung.reservation for rung in queue.capacity) and len(queue.machines.families) > 1:
         raise ConfigError(

@@ -12,6 +12,7 @@ import pulumi_gcp as gcp
 from components.config import Queue, Rung
 from components.machines import MachineType
 from tidemill.capacity import most_machines, slots
+from tidemill.machines import family
 from tidemill.services import pubsub
 
 IMAGES = {
@@ -19,10 +20,6 @@ IMAGES = {
     "arm64": "projects/cos-cloud/global/images/family/cos-arm64-stable",
 }
 """By architecture. Source: https://cloud.google.com/container-optimized-os/docs/concepts/versioning"""
-DISK = "pd-balanced"
-DISKS = {"c4a": "hyperdisk-balanced"}
-"""Of families that take no other kind of disk.
-Source: https://cloud.google.com/compute/docs/general-purpose-machines (C4A)"""
 BACKLOG = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 STABILIZATION_SECONDS = 60
 """The autoscaler sizes the group for the largest backlog of this period. Its default, 600, would restart machines that
@@ -102,7 +99,7 @@ def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> g
         guest_accelerators=_accelerators(first),
         disks=_disks(fleet, first),
         network_interfaces=[interface],
-        scheduling=_scheduling(rung),
+        scheduling=_scheduling(rung, first),
         reservation_affinity=_reservation(rung.reservation) if rung.reservation else None,
         service_account=gcp.compute.RegionInstanceTemplateServiceAccountArgs(
             email=fleet.service_account_email, scopes=[_SCOPE]
@@ -166,16 +163,18 @@ def _reservation(reservation: str) -> gcp.compute.RegionInstanceTemplateReservat
     )
 
 
-def _scheduling(rung: Rung) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:
+def _scheduling(rung: Rung, machine: MachineType) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:
     """A reclaimed Spot machine stops and is not deleted.
 
     The group still lists a stopped machine, so the reconciler sees it, removes it and lowers the target size by one. It
     is undocumented how a group that does nothing on failure treats a deleted machine. No `maxRunDuration`: a machine
-    powers itself off at its maximum age (ADR 34).
+    powers itself off at its maximum age (ADR 34). A type that is sold by reservation alone is bound to it.
+    Source: https://docs.cloud.google.com/compute/docs/instances/provisioning-models
     """
     spot = rung.market == "spot"
+    bound = "reserved" in machine.markets and not spot
     return gcp.compute.RegionInstanceTemplateSchedulingArgs(
-        provisioning_model="SPOT" if spot else "STANDARD",
+        provisioning_model="SPOT" if spot else "RESERVATION_BOUND" if bound else "STANDARD",
         preemptible=spot,
         automatic_restart=False,
         on_host_maintenance="TERMINATE",
@@ -292,7 +291,7 @@ def _boot(fleet: Fleet, machine: MachineType) -> str:
 
 
 def _kind(machine: MachineType) -> str:
-    return DISKS.get(machine.family, DISK)
+    return family("gcp", machine.family).disk
 
 
 def _autoscaler(

@@ -65,8 +65,9 @@ def one_size(
 
 
 def of_size(wanted: Sequence[str], size: int, *, local: bool) -> list[MachineType]:
-    """The types of some families with this many vCPUs, either with local disks (``-lssd``) or without."""
-    return [each for each in machines.select(CLOUD, wanted, size, size) if bool(each.local_gib) is local]
+    """The types of some families with this many vCPUs: with local disks, or without those that cost more for them."""
+    types = machines.select(CLOUD, wanted, size, size)
+    return [each for each in types if (bool(each.local_gib) if local else not each.type.endswith("-lssd"))]
 
 
 def notes(config: StackConfig, queues: Mapping[str, Queue]) -> list[str]:

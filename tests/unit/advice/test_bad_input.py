@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.advice_fakes import NOW, answered, score, spot_price, tables
 from tests.unit.client_fakes import gpu_machine, queue
+from tidemill import machines
 from tidemill.advice.sources import (
     ApiOffError,
     CpuQuota,
@@ -58,6 +59,7 @@ REFUSED = {
     ),
     # 6 to 9: machines.
     "unknown family, nearest offered": (["--cpus", "4", "--families", "c77i", *HERE], "families", ["'c7i'"]),
+    "a family that no stack may name": (["--cpus", "4", "--families", "t3", *HERE], "families", ["'t3'", "burstable"]),
     "a type for a family": (["--gpus", "1", "--families", "g5.xlarge", *HERE], "families", ["'g5'", "begins with"]),
     "a family that has no GPUs": (["--gpus", "1", "--families", "c7i", *HERE], "families", ["'c7i'", "g5"]),
     "a family that has GPUs, without a number": (["--cpus", "8", "--families", "g5", *HERE], "families", ["--gpus"]),
@@ -105,11 +107,6 @@ WITH_A_PIPELINE = {
     "unknown queue": (["--queue", "cqu"], "queue", ["'cqu'", "cpu, gpu"]),
     "a queue and machines": (["--queue", "cpu", "--gpus", "4"], None, ["--gpus and --queue"]),
     "unknown job": (["--cpus", "8", "--like", "tlies", "--offline"], "job", ["'tlies'"]),
-    "machines that hold no item of the job": (
-        ["--cpus", "8", "--families", "t3", "--like", "tiles", "--offline"],
-        "like",
-        ["tiles-"],
-    ),
 }
 
 
@@ -126,6 +123,12 @@ def refused(arguments, what, facts, capsys):
 @pytest.mark.parametrize(("arguments", "what", "facts"), REFUSED.values(), ids=REFUSED)
 def test_a_question_that_has_no_answer_is_refused(capsys, arguments, what, facts):
     refused(arguments, what, facts, capsys)
+
+
+def test_machines_that_hold_no_item_of_the_job_are_refused(stack, capsys, monkeypatch):
+    small = {"c7i": machines.families("aws")["c7i"][:2]}
+    monkeypatch.setattr(machines, "families", lambda cloud: small)
+    refused(["--cpus", "8", "--families", "c7i", "--like", "tiles", "--offline"], "like", ["tiles-"], capsys)
 
 
 @pytest.mark.parametrize(("arguments", "what", "facts"), WITH_A_PIPELINE.values(), ids=WITH_A_PIPELINE)

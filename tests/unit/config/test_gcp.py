@@ -17,7 +17,6 @@ from tidemill.capacity import slots
 from tidemill.machines.catalog import DATA
 from tidemill.services import of_cloud
 
-L4 = {"guestAcceleratorType": "nvidia-l4"}
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 
 
@@ -79,9 +78,10 @@ def test_memory_goes_by_shape(series: str, shape: str, gib_a_cpu: float):
 def test_the_number_of_a_types_name_is_its_vcpus():
     for family, types in machines.families("gcp").items():
         for machine in types:
-            assert int(machine.type.removesuffix("-lssd").rpartition("-")[2]) == machine.cpus
-            assert machine.type.startswith(family.removesuffix("-t4") + "-")
-            assert (machine.gpus > 0) is (family in ("g2", "n1-t4"))
+            number = machine.type.removesuffix("-lssd").rpartition("-")[2]
+            assert int(number.removesuffix("g")) == (machine.gpus if number.endswith("g") else machine.cpus)
+            assert machine.type.startswith(family.partition("-")[0] + "-")
+            assert (machine.gpus > 0) is (family.partition("-")[0] in ("a2", "a3", "g2") or family == "n1-t4")
             assert (machine.attach is not None) is (family == "n1-t4")
 
 
@@ -157,6 +157,13 @@ def test_without_internet_every_image_is_in_googles_registries(
         parse({**good, **changes, "queues": queues})
 
 
+def gpus_of(machine: machines.MachineType) -> dict[str, Any]:
+    """The first accelerator of the GPU's name and memory; those of a3 and a3-mega differ by name alone."""
+    gpu = (machine.gpu_name, machine.gpu_memory_mib)
+    names = [name for name, value in refresh_machines.GPUS.items() if value == gpu]
+    return {"guestAcceleratorType": names[0], "guestAcceleratorCount": machine.gpus}
+
+
 def described() -> list[dict[str, Any]]:
     """The committed table as Compute Engine would describe it, and what a refresh has to leave out."""
     types = [
@@ -166,7 +173,7 @@ def described() -> list[dict[str, Any]]:
             "memoryMb": machine.memory_mib,
             "architecture": machine.architecture.upper(),
             **({"bundledLocalSsds": {"partitionCount": machine.disks}} if machine.disks else {}),
-            **({"accelerators": [{**L4, "guestAcceleratorCount": machine.gpus}]} if machine.gpus else {}),
+            **({"accelerators": [gpus_of(machine)]} if machine.gpus else {}),
         }
         for machine in every.table("gcp").types
         if not machine.attach

@@ -171,14 +171,16 @@ def test_the_table_is_dated_and_says_where_it_is_from():
 def test_a_refresh_keeps_what_ec2_tells_of_a_machine_and_guesses_nothing():
     known = {name: every.find("aws", name) for name in ("g5.4xlarge", "p5.48xlarge", "g6f.xlarge", "c7g.medium")}
     assert known["g5.4xlarge"] == every.MachineType(
-        "g5.4xlarge", 16, 65536, 1, "x86_64", None, "A10G", 22888, 10.0, 25.0, False, 1, 558
+        "g5.4xlarge", 16, 65536, 1, "x86_64", None, "A10G", 22888, 10.0, 25.0, 0, 1, 558, cards=1
     )
     large, part, small = (known[name] for name in ("p5.48xlarge", "g6f.xlarge", "c7g.medium"))
     assert large is not None
     assert part is not None
     assert small is not None
     # 32 cards of 100 Gbps; eight disks of 3800 GB.
-    assert (large.network_gbps, large.efa, large.gpus, large.disks, large.disk_gib) == (3200.0, True, 8, 8, 3539)
+    assert (large.network_gbps, large.gpus, large.disks, large.disk_gib) == (3200.0, 8, 8, 3539)
+    assert (large.efas, large.efa, large.cards, large.markets) == (32, True, 32, ("on_demand", "spot", "block"))
+    assert [machine.neurons for machine in every.families("aws")["inf2"]] == [1, 1, 6, 12]
     assert (part.gpus, part.gpu_memory_mib) == (1, 2861)
     assert (small.architecture, small.gpu_name, small.disks, small.disk_gib) == ("arm64", None, 0, None)
     bare = {

@@ -172,7 +172,7 @@ class AwsSource:
             yield self._call(OFFERINGS, region, types, DAY, fetch)
 
     def _quotas(self, asked: Question, region: str) -> Iterator[Call]:
-        for kind in sorted({kind_of(each) for each in asked.types}):
+        for kind in sorted({kind_of(each, "spot") for each in asked.types}):
             code = QUOTAS.get(("spot", kind))
             if code is None:
                 continue

@@ -190,9 +190,9 @@ def wanted_quotas(region: str, queues: Sequence[Queue]) -> Iterator[Quota]:
     least: dict[tuple[str, str], int] = {}
     for queue in queues:
         for rung in queue.capacity:
-            for kind in {kind_of(machine.type) for machine in queue.machines}:
+            for kind in {kind_of(machine.type, rung.market) for machine in queue.machines}:
                 key = (rung.market, kind)
-                sizes = [machine.cpus for machine in queue.machines if kind_of(machine.type) == kind]
+                sizes = [machine.cpus for machine in queue.machines if kind_of(machine.type, rung.market) == kind]
                 wanted[key] = wanted.get(key, 0) + rung.max_cpus
                 least[key] = min([least.get(key, sizes[0]), *sizes])
     for key in sorted(wanted):

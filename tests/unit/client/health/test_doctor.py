@@ -200,6 +200,7 @@ def test_quotas_are_added_up_by_market_and_class(aws):
     aws["service-quotas"].add_response("get_service_quota", {"Quota": {"Value": 1000.0}})
     ladder = [Rung(market="spot", max_cpus=64), Rung(market="on_demand", max_cpus=16)]
     gpu = [gpu_machine(), Machine(type="trn1.2xlarge", cpus=8, memory_mib=32768)]
+    aws["service-quotas"].add_response("get_service_quota", {"Quota": {"Value": 1000.0}})
     found = descriptor(queues={"a": queue(capacity=ladder), "b": queue(), "g": queue(machines=gpu)})
     aws["service-quotas"].add_response("get_service_quota", {"Quota": {"Value": 1000.0}})
     said = {f.check: f.detail for f in AwsChecks("us-west-2")._quotas(found)}
@@ -207,7 +208,7 @@ def test_quotas_are_added_up_by_market_and_class(aws):
         "quota on_demand standard": "1000 vCPUs in us-west-2, the queues may start 16",
         "quota spot g": "1000 vCPUs in us-west-2, the queues may start 64",
         "quota spot standard": "1000 vCPUs in us-west-2, the queues may start 128",
-        "quota spot trn": "types of this class have a quota that is not looked at",
+        "quota spot trn": "1000 vCPUs in us-west-2, the queues may start 64",
     }
 
 
@@ -221,6 +222,7 @@ def test_quotas_are_added_up_by_market_and_class(aws):
         ("vt1.3xlarge", "g"),
         ("gr6.4xlarge", "g"),
         ("p4d.24xlarge", "p"),
+        ("p5en.48xlarge", "p"),
         ("inf2.xlarge", "inf"),
         ("trn1.2xlarge", "trn"),
         ("x2idn.16xlarge", "x"),
@@ -230,6 +232,11 @@ def test_quotas_are_added_up_by_market_and_class(aws):
 )
 def test_the_class_of_a_type(machine, kind):
     assert kind_of(machine) == kind
+
+
+def test_p5_has_a_quota_of_its_own_on_spot():
+    kinds = {name: kind_of(name, "spot") for name in ("p4de.24xlarge", "p5.4xlarge", "p6-b200.48xlarge", "g6e.xlarge")}
+    assert [*kinds.values()] == ["p", "p5", "p5", "g"]
 
 
 @pytest.mark.parametrize(("answer", "faults"), [("ImageNotFoundException", 1), ("AccessDeniedException", 0), (None, 0)])
