@@ -196,10 +196,11 @@ CHECKS = (
     Check(
         BOTH,
         "A rung with a reservation fills it, and starts nothing elsewhere",
-        "reserve one machine, name it in a rung's reservation, and submit work for two",
+        "reserve one machine, name it in a rung's reservation, and submit work for two; on AWS also a Capacity Block, "
+        "with block: true",
         "one machine runs in the reservation; the second is refused for capacity. On AWS so too with a resource group, "
-        "and EC2 takes its launch template.",
-        "Correct the rows of docs/cloud-facts.md and `_reservation` in components/services/batch/batch_queue.py; on "
+        "and EC2 takes its launch template. A block's machines end 30 minutes before it, and none starts after that.",
+        "Correct the rows of docs/cloud-facts.md and components/services/batch/purchase.py; on "
         "AWS, EC2's account of the launch template's target is in `aws autoscaling describe-scaling-activities`.",
     ),
     Check(
@@ -213,13 +214,16 @@ CHECKS = (
     ),
     Check(
         BOTH,
-        "Arm machines start the worker",
-        "set worker_image_arm64; add queues of families [c7g], on GCP [t2a], [c4a] and [n2, t2a], with an image for "
-        "each processor; pulumi up; submit two items to each",
-        "all items succeed within 30 minutes. AWS: Batch took ECS_AL2023 for arm64. GCP: the templates are taken "
-        "with secure boot, and cos-arm64-stable boots.",
-        "AWS: name the AMI by `image_id_override` in components/services/batch/compute_environment.py. GCP: correct "
-        "`IMAGES` and `DISKS` in components/services/pubsub/instance_group.py, or refuse the family in its checks.",
+        "Machines with Arm, GPUs, Neuron and Hyperdisk start the worker",
+        "set worker_image_arm64; add queues of families [c7g], [inf2] and your GPUs', on GCP [t2a], [n2, t2a], [c4], "
+        "[a2] and [a3-ultra]; pulumi up; submit two items to each, of all GPUs of a machine with `nvidia-smi` and "
+        "deviceQuery, on inf2 with `ls /dev/neuron*`",
+        "all items succeed within 30 minutes, and no GPU answers `system not yet initialized`. AWS: Batch took "
+        "ECS_AL2023 for arm64 and for the Neuron image. GCP: the templates are taken with secure boot and without a "
+        "network card's type.",
+        "AWS: name the AMI by `image_id_override` in components/services/batch/compute_environment.py, start "
+        "nvidia-fabricmanager in its user_data.py. GCP: correct the family's row in tidemill/machines/data/"
+        "families.json, `IMAGES` in components/services/pubsub/instance_group.py, `gpu_driver` in its host/run.sh.",
     ),
     Check(
         BOTH,

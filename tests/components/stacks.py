@@ -10,7 +10,10 @@ from typing import Any
 
 import yaml
 
+from components.machines import families
 from tests.components.recording import Recorder, run_with
+from tidemill.capacity import usable_memory_mib
+from tidemill.services import of_cloud
 
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -45,3 +48,45 @@ def run_program(values: dict[str, Any], *, preview: bool = False, recorder: Reco
     config = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     program = partial(runpy.run_path, str(ROOT / "__main__.py"), run_name="__main__")
     return run_with(recorder or Recorder(), program, preview=preview, config=config)
+
+
+FAMILY_STACK = {"aws": "vision-dev", "gcp": "vision-gcp-dev"}
+NEURON_AMI = "ami-0123456789abcdef0"
+
+
+def queue_of(cloud: str, family: str) -> dict[str, Any]:
+    """The smallest queue of a family that takes a whole machine for an item, bought as it is sold."""
+    machine = next(each for each in families(cloud)[family] if each.cpus > 1)
+    machines = {"families": [family], "cpus": machine.cpus}
+    if machine.neurons:
+        machines["image"] = NEURON_AMI
+    memory = min(2048 * machine.cpus, usable_memory_mib(of_cloud(cloud), machine))
+    market = "spot" if "spot" in machine.markets else "on_demand"
+    return {
+        "images": {"default": IMAGE},
+        "item": {"cpus": machine.cpus, "memory_mib": memory, "gpus": machine.gpus},
+        "machines": machines,
+        "capacity": [{"market": market, "max_cpus": 2 * machine.cpus}],
+    }
+
+
+BLOCK = {"capacity": [{"market": "on_demand", "max_cpus": 192, "reservation": "cr-0123456789abcdef0", "block": True}]}
+RESERVED = {"capacity": [{"market": "on_demand", "max_cpus": 224, "reservation": "h200"}]}
+QUEUES: dict[str, dict[str, dict[str, Any]]] = {
+    "aws": {
+        **{family: queue_of("aws", family) for family in ("c8i", "m8g", "g6e", "inf2", "trn1", "hpc7a", "p4de")},
+        "p5en": queue_of("aws", "p5en") | BLOCK,
+    },
+    "gcp": {
+        **{family: queue_of("gcp", family) for family in ("c4", "n4", "n1-t4", "a2", "a2-ultra", "a3")},
+        "a3-ultra": queue_of("gcp", "a3-ultra") | RESERVED,
+    },
+}
+QUEUES["aws"]["p5en"]["machines"] |= {"zones": ["a"]}
+"""Queues of each kind of family: processors, GPUs, accelerators of AWS, disks, and ways to buy machines."""
+
+
+def recorder() -> Recorder:
+    """A cloud that has the image with the Neuron driver."""
+    image = {"state": "available", "platform": "", "architecture": "x86_64", "rootDeviceName": "/dev/xvda"}
+    return Recorder(images={NEURON_AMI: image | {"blockDeviceMappings": []}})

@@ -1,4 +1,7 @@
-"""Queues of arm64 machines, alone and next to others. It cannot prove that Batch and Compute Engine start them."""
+"""Queues of arm64 machines, and of each kind of family: GPUs, accelerators of AWS, disks, ways to buy machines.
+
+It cannot prove that Batch and Compute Engine start them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,22 @@ from typing import Any
 import pulumi
 import pytest
 
-from tests.components.stacks import IMAGE, run_stack
+from components.config import ConfigError, parse
+from components.machines import families
+from tests.components.recording import Recorder
+from tests.components.stacks import (
+    BLOCK,
+    FAMILY_STACK,
+    IMAGE,
+    NEURON_AMI,
+    QUEUES,
+    queue_of,
+    recorder,
+    run_program,
+    run_stack,
+    settings,
+)  # fmt: skip
+from tests.fields import about
 
 REGISTRY = "123456789012.dkr.ecr.us-west-2.amazonaws.com/worker"
 X86_64, ARM64 = (f"{REGISTRY}@sha256:{64 * each}" for each in "ab")
@@ -69,7 +87,7 @@ def boot(disks: list[dict[str, Any]]) -> tuple[str, str]:
     return disks[0]["sourceImage"], disks[0]["diskType"]
 
 
-def settings(template: dict[str, Any]) -> str:
+def boot_settings(template: dict[str, Any]) -> str:
     files = json.loads(template["metadata"]["user-data"].partition("\n")[2])["write_files"]
     return next(each["content"] for each in files if each["path"] == "/etc/tidemill/settings")
 
@@ -78,8 +96,8 @@ def test_axion_on_gcp():
     template, selections = group("c4a")
     assert selections == {}
     assert boot(template["disks"]) == (f"{COS}/cos-arm64-stable", "hyperdisk-balanced")
-    assert GOOGLE[1] in settings(template)
-    assert GOOGLE[0] not in settings(template)
+    assert GOOGLE[1] in boot_settings(template)
+    assert GOOGLE[0] not in boot_settings(template)
 
 
 def test_families_with_disks_of_their_own():
@@ -96,7 +114,7 @@ def test_both_processors_in_one_queue(machine, worker):
     template, selections = group("n2", "t2a")
     assert boot(template["disks"]) == (f"{COS}/cos-stable", "pd-balanced")
     assert boot(selections["t2a"]["disks"]) == (f"{LINK}{COS}/cos-arm64-stable", "pd-balanced")
-    script = f'uname() {{ echo {machine}; }}\n{settings(template)}printf "%s\\n" "${{STEPS[@]}}"'
+    script = f'uname() {{ echo {machine}; }}\n{boot_settings(template)}printf "%s\\n" "${{STEPS[@]}}"'
     steps = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60).stdout
     assert [step for step in steps.splitlines() if step.startswith("tree ")] == [f"tree {worker}"]
 
@@ -104,3 +122,118 @@ def test_both_processors_in_one_queue(machine, worker):
 def test_both_processors_need_both_workers():
     with pytest.raises(pulumi.RunError, match="only worker_image is set"):
         run_stack("demo-gcp", queues={"cpu": queue("n2", "t2a", cpus=16)}, worker_image=GOOGLE[0])
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Recorder]:
+    """The stacks of all these queues."""
+    return {
+        cloud: run_program(settings(FAMILY_STACK[cloud]) | {"tidemill:queues": queues}, recorder=recorder())
+        for cloud, queues in QUEUES.items()
+    }
+
+
+@pytest.mark.parametrize(("cloud", "family"), [(cloud, family) for cloud in QUEUES for family in families(cloud)])
+def test_a_stack_may_name_every_family(cloud, family):
+    config = parse({"team": "t", "environment": "e", "cloud": cloud, "queues": {"q": queue_of(cloud, family)}})
+    types = config.queues["q"].types(cloud)
+    assert {machine.family for machine in types} == {family}
+
+
+def of(made: Recorder, kind: str, *names: str) -> dict[str, Any]:
+    """The inputs of the only resource of a kind with one of these names, after those of team and environment."""
+    (found,) = [each for each in made.of(kind) if each.name.split("-dev-")[-1] in names]
+    return found.inputs
+
+
+@pytest.mark.parametrize("family", QUEUES["aws"])
+def test_machines_get_an_image_with_their_driver(made, family):
+    aws = made["aws"]
+    resources = of(aws, "batch.ComputeEnvironment", f"{family}-spot", f"{family}-on-demand")["computeResources"]
+    nvidia = families("aws")[family][0].gpus > 0
+    assert resources["ec2Configurations"] == [{"imageType": "ECS_AL2023_NVIDIA" if nvidia else "ECS_AL2023"}]
+    image = of(aws, "ec2.LaunchTemplate", f"{family}-machines").get("imageId")
+    assert image == (NEURON_AMI if families("aws")[family][0].neurons else None)
+
+
+@pytest.mark.parametrize(("family", "count"), [("inf2", 1), ("trn1", 1), ("g6e", 0), ("c8i", 0)])
+def test_a_container_gets_the_neuron_devices_of_its_machine(made, family, count):
+    (definition,) = [each for each in made["aws"].of("batch.JobDefinition") if f"-{family}-" in each.name]
+    devices = definition.document("containerProperties")["linuxParameters"].get("devices", [])
+    paths = [f"/dev/neuron{number}" for number in range(count)]
+    assert [(each["hostPath"], each["containerPath"]) for each in devices] == [(path, path) for path in paths]
+
+
+def test_machines_start_in_a_capacity_block(made):
+    template = of(made["aws"], "ec2.LaunchTemplate", "p5en-on-demand")
+    assert template["instanceMarketOptions"] == {"marketType": "capacity-block"}
+    target = template["capacityReservationSpecification"]["capacityReservationTarget"]
+    assert target == {"capacityReservationId": "cr-0123456789abcdef0"}
+    assert of(made["aws"], "batch.ComputeEnvironment", "p5en-on-demand")["computeResources"]["type"] == "EC2"
+
+
+@pytest.mark.parametrize(
+    ("family", "disk", "model", "gpus"),
+    [
+        ("c4", "hyperdisk-balanced", "SPOT", None),
+        ("n4", "hyperdisk-balanced", "SPOT", None),
+        ("n1-t4", "pd-balanced", "SPOT", [{"count": 1, "type": "nvidia-tesla-t4"}]),
+        ("a2", "pd-balanced", "SPOT", None),
+        ("a2-ultra", "pd-balanced", "SPOT", None),
+        ("a3", "pd-balanced", "SPOT", None),
+        ("a3-ultra", "hyperdisk-balanced", "RESERVATION_BOUND", None),
+    ],
+)
+def test_a_template_has_the_disk_and_the_market_of_its_family(made, family, disk, model, gpus):
+    template = of(made["gcp"], "compute.RegionInstanceTemplate", f"{family}-spot", f"{family}-on-demand")
+    assert {each["diskType"] for each in template["disks"]} == {disk}
+    assert template["scheduling"]["provisioningModel"] == model
+    assert template.get("guestAccelerators") == gpus
+
+
+@pytest.mark.parametrize(
+    ("cloud", "family", "changes", "key", "fact"),
+    [
+        ("aws", "p3dn", {}, "machines.families[0]", "no longer have a driver for V100"),
+        ("aws", "t3", {}, "machines.families[0]", "no burstable machines"),
+        ("aws", "inf2", {"machines": {"image": None}}, "machines.image", "neuron/recommended/image_id"),
+        ("aws", "inf2", {"machines": {"cpus": {"min": 4, "max": 96}}}, "machines.cpus", "inf2.24xlarge with 6"),
+        ("aws", "inf2", {"item": {"cpus": 1, "memory_mib": 1024}}, "item.cpus", "more than 2"),
+        ("aws", "inf2", {"machines": {"families": ["inf2", "c7i"]}}, "machines.families", "a queue for inf2"),
+        ("aws", "hpc7a", {"capacity": [{"market": "spot", "max_cpus": 64}]}, "capacity[0].market", "On-Demand"),
+        ("aws", "g6e", BLOCK, "machines.zones", "one zone"),
+        ("aws", "g6e", BLOCK | {"machines": {"zones": ["a"]}}, "capacity[0].block", "g6e.xlarge"),
+        ("aws", "g6e", BLOCK | {"machines": {"cpus": {"min": 4, "max": 8}}}, "machines", "one type"),
+        ("aws", "p5", {"capacity": [{"market": "on_demand", "max_cpus": 192, "block": True}]},
+         "capacity[0].reservation", "the id of the Capacity Block"),
+        ("gcp", "a3", {"capacity": [{"market": "on_demand", "max_cpus": 26}]}, "capacity[0].market", "only on Spot"),
+        ("gcp", "a3-ultra", {"capacity": [{"market": "on_demand", "max_cpus": 224}]}, "capacity[0].market",
+         "if reserved or on Spot"),
+        ("gcp", "c4", {"capacity": [{"market": "spot", "max_cpus": 64, "block": True}]}, "capacity[0].block",
+         "only on AWS"),
+    ],
+)  # fmt: skip
+def test_what_a_family_cannot_do_is_one_line(cloud, family, changes, key, fact):
+    base = queue_of(cloud, family) if family in families(cloud) else queue_of(cloud, "c8i")
+    base["machines"] |= {"families": [family]}
+    for name, value in changes.items():
+        base[name] = base[name] | value if isinstance(value, dict) else value
+    base["machines"] = {name: value for name, value in base["machines"].items() if value is not None}
+    with pytest.raises(ConfigError, match=fact, check=about(f"tidemill:queues.q.{key}")):
+        parse({"team": "t", "environment": "e", "cloud": cloud, "queues": {"q": base}})
+
+
+@pytest.mark.parametrize(("zones", "place"), [([], "the region's zones"), (["b"], "us-central1-b")])
+def test_a_family_that_no_zone_of_the_queue_sells_is_refused(zones, place):
+    queue = queue_of("gcp", "a3")
+    queue["machines"] |= {"zones": zones}
+    values = settings(FAMILY_STACK["gcp"]) | {"tidemill:queues": {"gpu": queue}}
+    unsold = set() if zones else {"a3-highgpu"}
+    with pytest.raises(Exception, match=rf"queues\.gpu\.machines\.families.*sold in {place}; none has a3-highgpu-1g"):
+        run_program(values, recorder=Recorder(unsold=unsold, poor_zones={"us-central1-b"}))
+
+
+def test_a_zone_without_a_family_is_nothing_where_another_one_has_it():
+    recorder = Recorder(poor_zones={"us-central1-a", "us-central1-b"})
+    values = settings(FAMILY_STACK["gcp"]) | {"tidemill:queues": {"gpu": queue_of("gcp", "a3")}}
+    assert run_program(values, recorder=recorder).of("compute.RegionInstanceTemplate")

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from tests.components.recording import ACCOUNT, Recorder, run_with
-from tests.components.stacks import ROOT, STACKS, run_stack, settings
+from tests.components.stacks import FAMILY_STACK, QUEUES, ROOT, STACKS, recorder, run_program, run_stack, settings
 from tests.policy.judging import environment, judge, resources_of
 
 
@@ -35,6 +35,17 @@ def test_a_stack_of_ours_obeys_every_rule_of_its_environment(stack, preview):
 def test_advice_may_be_granted_in_production(stack, who):
     access = {"submitters": [who], "advise": True}
     found = judge(resources_of(run_stack(stack, access=access)), settings(stack) | {"tidemill:access": access})
+    assert [one for one in found if one.level == "mandatory"] == []
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_a_queue_of_each_kind_of_family_obeys_too(cloud):
+    queues = {name: queue for name, queue in QUEUES[cloud].items() if queue["capacity"][0]["market"] == "spot"}
+    values = settings(FAMILY_STACK[cloud]) | {"tidemill:queues": queues}
+    known = {"unknownUsdPerCpuHour": 0.1, "maxUsdPerHour": 10_000}
+    caps = ("aws-batch-compute-environment-money-cap", "gcp-compute-autoscaler-money-cap")
+    made = run_program(values, recorder=recorder())
+    found = judge(resources_of(made), values, environment("dev") | dict.fromkeys(caps, known))
     assert [one for one in found if one.level == "mandatory"] == []
 
 

@@ -1,0 +1,53 @@
+"""Queues of each kind of family on both clouds: they come up, settle and go.
+
+localcloud starts no machine here, and has neither drivers nor disks: those show in an account only.
+"""
+
+import boto3
+
+from localcloud.cloud import GcpCloud
+from tests.components.stacks import NEURON_AMI, QUEUES
+from tests.engine.google import Google
+from tests.harness import Project
+
+
+def neuron_image(cloud) -> str:
+    """An image as ECS publishes it, under an id of this region."""
+    ec2 = boto3.client("ec2", region_name="us-west-2", endpoint_url=cloud.env["AWS_ENDPOINT_URL"])
+    disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30, "DeleteOnTermination": True}}
+    return ec2.register_image(
+        Name="al2023-ami-ecs-neuron",
+        Architecture="x86_64",
+        RootDeviceName="/dev/xvda",
+        BlockDeviceMappings=[disk],
+        VirtualizationType="hvm",
+    )["ImageId"]
+
+
+def settles_and_goes(project: Project) -> None:
+    assert {step.op for step in project.up().ok().steps} == {"create"}
+    assert project.refresh("--expect-no-changes").ok()
+    assert project.up("--expect-no-changes").ok().plan == []
+    project.destroy().ok()
+    assert project.resources() == []
+
+
+def test_a_stack_on_aws_has_every_kind(cloud, new_project):
+    project = new_project("demo-aws")
+    image = neuron_image(cloud)
+    with project.config() as config:
+        queues = {name: queue for name, queue in QUEUES["aws"].items() if name in ("c8i", "g6e", "inf2", "p5en")}
+        machines = queues["inf2"]["machines"] | {"image": image}
+        assert queues["inf2"]["machines"]["image"] == NEURON_AMI
+        config["tidemill:queues"] = queues | {"inf2": queues["inf2"] | {"machines": machines}}
+    settles_and_goes(project)
+
+
+def test_a_stack_on_gcp_has_every_kind(tmp_path_factory):
+    with GcpCloud(tmp_path_factory.mktemp("localcloud")) as running:
+        google = Google(running)
+        project = Project(tmp_path_factory.mktemp("demo-gcp"), running.env, "demo-gcp")
+        with project.config() as config:
+            config["gcp:project"] = google.project
+            config["tidemill:queues"] = {name: QUEUES["gcp"][name] for name in ("c4", "a3", "a3-ultra", "n1-t4")}
+        settles_and_goes(project)
