@@ -3,17 +3,16 @@
 localcloud starts no machine here, and has neither drivers nor disks: those show in an account only.
 """
 
-import boto3
-
 from localcloud.cloud import GcpCloud
 from tests.components.stacks import NEURON_AMI, QUEUES
 from tests.engine.google import Google
+from tests.engine.inventory import client
 from tests.harness import Project
 
 
 def neuron_image(cloud) -> str:
     """An image as ECS publishes it, under an id of this region."""
-    ec2 = boto3.client("ec2", region_name="us-west-2", endpoint_url=cloud.env["AWS_ENDPOINT_URL"])
+    ec2 = client(cloud.env, "ec2")
     disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30, "DeleteOnTermination": True}}
     return ec2.register_image(
         Name="al2023-ami-ecs-neuron",
@@ -46,6 +45,7 @@ def test_a_stack_on_aws_has_every_kind(cloud, new_project):
 def test_a_stack_on_gcp_has_every_kind(tmp_path_factory):
     with GcpCloud(tmp_path_factory.mktemp("localcloud")) as running:
         google = Google(running)
+        google.make_account("photographer")
         project = Project(tmp_path_factory.mktemp("demo-gcp"), running.env, "demo-gcp")
         with project.config() as config:
             config["gcp:project"] = google.project

@@ -116,7 +116,7 @@ def table(cloud: str) -> Table:
 
 
 def _machine(row: dict[str, Any]) -> MachineType:
-    return MachineType(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+    return MachineType(**(row | {"markets": tuple(row["markets"])}))
 
 
 def family(cloud: str, name: str) -> Family:
