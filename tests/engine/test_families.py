@@ -46,6 +46,7 @@ def test_a_stack_on_gcp_has_every_kind(tmp_path_factory):
     with GcpCloud(tmp_path_factory.mktemp("localcloud")) as running:
         google = Google(running)
         google.make_account("photographer")
+        google.make_bucket("tidemill-demo-photos")
         project = Project(tmp_path_factory.mktemp("demo-gcp"), running.env, "demo-gcp")
         with project.config() as config:
             config["gcp:project"] = google.project
