@@ -22,7 +22,11 @@ CONTAINER_LEFT_OUT = (
     "instanceType", "fargatePlatformConfiguration", "ephemeralStorage", "repositoryCredentials",
     "vcpus", "memory", "networkConfiguration",
 )  # fmt: skip
-LINUX_LEFT_OUT = ("devices", "maxSwap", "swappiness")
+LINUX_LEFT_OUT = ("maxSwap", "swappiness")
+
+
+def _devices(container: dict[str, Any]) -> list[dict[str, str]]:
+    return container.get("linuxParameters", {}).get("devices") or []
 
 
 @dataclass(slots=True)
@@ -147,6 +151,9 @@ class Task:
             raise left_out(f"the log driver {log['logDriver']}")
         refuse_left_out(container, CONTAINER_LEFT_OUT, "a container")
         refuse_left_out(container.get("linuxParameters", {}), LINUX_LEFT_OUT, "linuxParameters")
+        # Neuron devices are kept and ignored, as GPUs are: no machine here has them.
+        if any(not each.get("hostPath", "").startswith("/dev/neuron") for each in _devices(container)):
+            raise left_out("devices other than Neuron's")
         for each in container.get("environment", []):
             if each.get("name", "").startswith("AWS_BATCH"):
                 raise invalid(f"the environment variable {each['name']} uses the reserved prefix AWS_BATCH.")
