@@ -38,6 +38,7 @@ def test_a_stack_on_aws_has_every_kind(cloud, new_project):
         queues = {name: queue for name, queue in QUEUES["aws"].items() if name in ("c8i", "g6e", "inf2", "p5en")}
         machines = queues["inf2"]["machines"] | {"image": image}
         assert queues["inf2"]["machines"]["image"] == NEURON_AMI
+        config["tidemill:allow"] = ["purge"]
         config["tidemill:queues"] = queues | {"inf2": queues["inf2"] | {"machines": machines}}
     settles_and_goes(project)
 
@@ -50,5 +51,6 @@ def test_a_stack_on_gcp_has_every_kind(tmp_path_factory):
         project = Project(tmp_path_factory.mktemp("demo-gcp"), running.env, "demo-gcp")
         with project.config() as config:
             config["gcp:project"] = google.project
+            config["tidemill:allow"] = ["purge"]
             config["tidemill:queues"] = {name: QUEUES["gcp"][name] for name in ("c4", "a3", "a3-ultra", "n1-t4")}
         settles_and_goes(project)

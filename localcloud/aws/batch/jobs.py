@@ -25,7 +25,7 @@ CONTAINER_LEFT_OUT = (
 LINUX_LEFT_OUT = ("maxSwap", "swappiness")
 
 
-def _devices(container: dict[str, Any]) -> list[dict[str, str]]:
+def _devices(container: Json) -> list[dict[str, str]]:
     return container.get("linuxParameters", {}).get("devices") or []
 
 
