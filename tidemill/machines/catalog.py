@@ -116,7 +116,8 @@ def table(cloud: str) -> Table:
 
 
 def _machine(row: dict[str, Any]) -> MachineType:
-    return MachineType(**(row | {"markets": tuple(row["markets"])}))
+    values: dict[str, Any] = {**row, "markets": tuple(row["markets"])}
+    return MachineType(**values)
 
 
 def family(cloud: str, name: str) -> Family:
