@@ -33,6 +33,13 @@ def machines(cloud: str) -> dict[str, dict[str, Any]]:
     return {f"{row['type']}+{row['gpus']}t4" if row["attach"] else row["type"]: row for row in rows}
 
 
+@cache
+def refused(cloud: str) -> frozenset[str]:
+    """Families that no stack may name."""
+    rows = json.loads((DATA / "machines" / "data" / "families.json").read_text(encoding="utf-8"))[cloud]
+    return frozenset(name for name, row in rows.items() if "refused" in row)
+
+
 def usd(cloud: str, name: str, kind: str, market: str, percent: int | None = None) -> tuple[float, float] | None:
     """Low and high of an hour of a machine: on Spot at most a percentage of the On-Demand price, which also stands for
     a Spot price that is unknown."""

@@ -161,7 +161,11 @@ def test_shapes_are_ranked_by_the_price_of_what_is_asked_for(regions: tuple[str,
             count = max(math.ceil(cpus / row["cpus"]), math.ceil(mib / row["memory_mib"]))
             if row["gpus"] or count > 1000 or (zones is not None and not zones.get(kind, ["unlisted"])):
                 continue
+            if kind.split(".")[0] in raw.refused(cloud) or row.get("neurons"):
+                continue
             for market in ("spot", "on_demand"):
+                if market not in row["markets"]:
+                    continue
                 listed = raw.region(cloud, region).get(market, {}).get("usd_hour", {}).get(kind)
                 usd = listed[1] if isinstance(listed, list) else listed
                 expected[region, kind, market] = None if usd is None else count * usd
