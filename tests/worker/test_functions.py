@@ -14,10 +14,9 @@ import pytest
 
 from tests.worker.here import Here
 from tidemill import Pipeline
-from tidemill.worker.items import function
 from tidemill.worker.programs import shim
 
-SHIM = Path(function.__file__).with_name("shim.py")
+SHIM = Path(shim.__file__)
 MODULE = """
 import os, sys, time
 with open(os.environ["IMPORTS"], "a") as file:
