@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from components.config.model import Model
-from components.config.types import Name, matching, unique
+from .config.model import Model
+from .config.types import Name, matching, unique
 
 ISSUER = "token.actions.githubusercontent.com"
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pulumi
 
-from components import machines
-from components.config import Queue, StackConfig
-from components.outputs import whole
-from components.services.queues import ServiceQueues
 from tidemill import services
 from tidemill.descriptor import SPEC_VERSION, Descriptor
+
+from . import machines
+from .config import Queue, StackConfig
+from .outputs import whole
+from .services.queues import ServiceQueues
 
 
 def describe(

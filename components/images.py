@@ -2,7 +2,7 @@
 
 import pulumi
 
-from components.config import StackConfig, repository_of, shared_repository_of
+from .config import StackConfig, repository_of, shared_repository_of
 
 
 def resolve(

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from components.config import Queue, StackConfig
-from components.config.checks.file_systems import size_of
-from components.config.shared_models import SharedConfig
-from components.machines import MachineType
-from components.rooms import cloud_room, queue_room, service_room
 from tidemill import prices, services
 from tidemill.capacity import fleet_usd, machine_usd, most_machines
+
+from .config import Queue, StackConfig
+from .config.checks.file_systems import size_of
+from .config.shared_models import SharedConfig
+from .machines import MachineType
+from .rooms import cloud_room, queue_room, service_room
 
 UNKNOWN = "unknown"
 """A sum without a known part."""

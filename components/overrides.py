@@ -6,9 +6,9 @@ from typing import Any
 
 import pulumi
 
-from components.config import ConfigError
-from components.config.errors import key_path, nearest, shown
-from components.sdk_inputs import Inputs, inputs_of, unknown_input
+from .config import ConfigError
+from .config.errors import key_path, nearest, shown
+from .sdk_inputs import Inputs, inputs_of, unknown_input
 
 
 class Overrides:

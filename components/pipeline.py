@@ -5,13 +5,14 @@ from typing import Any, Protocol
 
 import pulumi
 
-from components import money
-from components.base import as_args, token
-from components.config import parse
-from components.overrides import Overrides
-from components.protection import Protection, ProtectionArgs
-from components.rooms import cloud_room, service_room
 from tidemill import services
+
+from . import money
+from .base import as_args, token
+from .config import parse
+from .overrides import Overrides
+from .protection import Protection, ProtectionArgs
+from .rooms import cloud_room, service_room
 
 NO_WORKER = """\
 tidemill:worker_image is not set, so the images of the queues must contain `tidemill` and its Python themselves.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from components.base import as_args, token
+from .base import as_args, token
 
 KEY = "tidemill:allow"
 

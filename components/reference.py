@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from components.config.load import PROJECT
-from components.config.models import StackConfig
-from components.config.shared_models import PROJECT as SHARED
-from components.config.shared_models import SharedConfig
+from .config.load import PROJECT
+from .config.models import StackConfig
+from .config.shared_models import PROJECT as SHARED
+from .config.shared_models import SharedConfig
 
 FILE = Path(__file__).parent.parent / "docs" / "stack-keys.md"
 

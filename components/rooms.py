@@ -21,13 +21,13 @@ DEFAULT: CloudName = CLOUDS[0]
 
 def cloud_room(cloud: str, name: str) -> Any:
     """A module of a cloud's room."""
-    return import_module(f"components.{cloud}.{name}")
+    return import_module(f"{__package__}.{cloud}.{name}")
 
 
 def service_room(service: Service, name: str) -> Any:
     """A module of a service's room, which a package outside this repository has in its folder `platform`."""
     if service.package == f"{services.GROUP}.{service.name}":
-        return import_module(f"components.services.{service.name}.{name}")
+        return import_module(f"{__package__}.services.{service.name}.{name}")
     return service.part(f"platform.{name}")
 
 

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from components import machines
-from components.config.checks.images import OTHER_IMAGE, STACKS_IMAGE
-from components.config.load import PROJECT
-from components.config.models import StackConfig
-from components.rooms import CLOUDS, cloud_room
+from . import machines
+from .config.checks.images import OTHER_IMAGE, STACKS_IMAGE
+from .config.load import PROJECT
+from .config.models import StackConfig
+from .rooms import CLOUDS, cloud_room
 
 FILE = Path(__file__).parent.parent / "stacks" / "schema.json"
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 import pulumi
 from pydantic import BaseModel, ValidationError
 
-from components.config import ConfigError
+from .config import ConfigError
 
 OUTPUT = "shared"
 """Name of the output of a shared stack."""

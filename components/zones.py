@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from components.config import ConfigError
-from components.config.errors import key_path, nearest, shown
+from .config import ConfigError
+from .config.errors import key_path, nearest, shown
 
 _ZONE = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-\d([a-z])|[a-z]+-[a-z]+\d+-([a-z])")
 """`us-west-2a`, `us-central1-a`; neither local zones (`us-west-2-lax-1a`) nor AI zones have a letter of their own."""

@@ -36,12 +36,13 @@ def _imported(path: str) -> tuple[str, ...]:
     tree = ast.parse((ROOT / path).read_bytes())
     nodes = _run(tree) if path.startswith("tidemill/") else ast.walk(tree)
     files = {file for node in nodes for name in _names(node, path) for file in _files(name)}
-    return tuple(sorted(files.union(_computed(tree))))
+    return tuple(sorted(files.union(_computed(tree, path))))
 
 
-def _computed(tree: ast.Module) -> Iterator[str]:
+def _computed(tree: ast.Module, path: str) -> Iterator[str]:
     """The files of modules whose names a module computes in an f-string, whichever module imports them."""
-    texts = {
+    texts: dict[str, Any] = {"__package__": ".".join(Path(path).parts[:-1])}
+    texts |= {
         node.targets[0].id: node.value.value
         for node in tree.body
         if isinstance(node, ast.Assign)

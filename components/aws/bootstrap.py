@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.store import AwsStore, AwsStoreArgs
-from components.base import as_args, token
+from ..base import as_args, token
+from .store import AwsStore, AwsStoreArgs
 
 SERVICES = ("batch.amazonaws.com", "spot.amazonaws.com")
 """Source: https://docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles-batch-general.html and

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.checks import check_budget
-from components.base import as_args, token
-from components.config import Budget, part
+from ..base import as_args, token
+from ..config import Budget, part
+from .checks import check_budget
 
 ACTUAL = (50, 80, 100)
 """Spent percentages of the budget that trigger a notice."""

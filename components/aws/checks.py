@@ -2,16 +2,16 @@
 
 import re
 
-from components.config.checks import common
-from components.config.checks.file_systems import check_on_aws
-from components.config.checks.images import STACKS_IMAGE
-from components.config.checks.imports import check_aws_imports
-from components.config.checks.policies import check_policies
-from components.config.errors import ConfigError, key_path, shown
-from components.config.models import Budget, Logs, StackConfig, Store
-from components.config.monitoring_models import Monitoring
-from components.config.shared_models import SharedConfig
-from components.config.types import AWS_KEY, AWS_PRINCIPAL, SNS_TOPIC
+from ..config.checks import common
+from ..config.checks.file_systems import check_on_aws
+from ..config.checks.images import STACKS_IMAGE
+from ..config.checks.imports import check_aws_imports
+from ..config.checks.policies import check_policies
+from ..config.errors import ConfigError, key_path, shown
+from ..config.models import Budget, Logs, StackConfig, Store
+from ..config.monitoring_models import Monitoring
+from ..config.shared_models import SharedConfig
+from ..config.types import AWS_KEY, AWS_PRINCIPAL, SNS_TOPIC
 
 LONGEST_NAME = 36
 """Team, hyphen and environment: what is left of IAM's 64 for a role's suffix and auto-naming.

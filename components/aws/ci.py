@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import account_of
-from components.aws.ci_policies import (
+from ..base import as_args, token
+from ..ci import ISSUER, AwsCiModel
+from ..config import part
+from .account import account_of
+from .ci_policies import (
     Home,
     boundary_statements,
     deploy_statements,
@@ -14,11 +17,8 @@ from components.aws.ci_policies import (
     preview_statements,
     wall_statements,
 )
-from components.aws.ci_tag_policies import file_statements, template_statements
-from components.aws.policy import Statement, document
-from components.base import as_args, token
-from components.ci import ISSUER, AwsCiModel
-from components.config import part
+from .ci_tag_policies import file_statements, template_statements
+from .policy import Statement, document
 
 _AUDIENCE = "sts.amazonaws.com"
 _SESSION_SECONDS = 4 * 3600

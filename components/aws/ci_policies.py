@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import pulumi
 
-from components.aws.account import Account
-from components.aws.policy import Statement, allow
 from tidemill import layout
+
+from .account import Account
+from .policy import Statement, allow
 
 _READ_ANY = {
     "batch": "DescribeComputeEnvironments DescribeJobDefinitions DescribeJobQueues DescribeSchedulingPolicies "

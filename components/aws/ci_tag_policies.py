@@ -1,7 +1,7 @@
 """CI's permissions for what only tags tell apart: the file systems and launch templates of an environment's stacks."""
 
-from components.aws.ci_policies import TAG, Home
-from components.aws.policy import Statement, allow
+from .ci_policies import TAG, Home
+from .policy import Statement, allow
 
 _CHANGE = (
     "CreateAccessPoint CreateMountTarget DeleteAccessPoint DeleteFileSystem DeleteFileSystemPolicy DeleteMountTarget "

@@ -6,9 +6,9 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.policy import Statement, document
-from components.base import as_args, named, token
-from components.config import FileSystem, part
+from ..base import as_args, named, token
+from ..config import FileSystem, part
+from .policy import Statement, document
 
 _PORT = 2049
 _USER = 1000

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account, account_of
-from components.aws.key import use_keys
-from components.aws.policy import Statement, allow, document, grant, trust
-from components.base import as_args, token
+from ..base import as_args, token
+from .account import Account, account_of
+from .key import use_keys
+from .policy import Statement, allow, document, grant, trust
 
 _TASKS = "ecs-tasks.amazonaws.com"
 

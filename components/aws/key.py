@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account
-from components.aws.policy import Statement, allow, document
+from .account import Account
+from .policy import Statement, allow, document
 
 CREATE = "create"
 _USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"]

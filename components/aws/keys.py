@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from components.config.types import DIRECTIONS
+from ..config.types import DIRECTIONS
 
 PLACES: dict[str, dict[str, str]] = {
     "aws:region": {

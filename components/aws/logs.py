@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import account_of
-from components.aws.checks import check_logs
-from components.aws.key import key_arn
-from components.aws.monitoring.metrics import NAMESPACE, metric_filters
-from components.aws.policy import Statement, allow, grant, trust
-from components.base import as_args, token
-from components.config import Logs, part
 from tidemill import layout
+
+from ..base import as_args, token
+from ..config import Logs, part
+from .account import account_of
+from .checks import check_logs
+from .key import key_arn
+from .monitoring.metrics import NAMESPACE, metric_filters
+from .policy import Statement, allow, grant, trust
 
 INDEXED = ["job", "item", "chunk", "event", "status", "level"]
 """Fields of the worker's lines by which queries skip lines, at most 20; an index costs nothing.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_aws as aws
 
-from components.config import Queue
-from components.config.checks.machines import unfit
-from components.machines import MachineType
+from ..config import Queue
+from ..config.checks.machines import unfit
+from ..machines import MachineType
 
 ROOT_DEVICE = "/dev/xvda"
 """Amazon Linux's root device, whose size and encryption the launch template sets."""

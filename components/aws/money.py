@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tidemill.prices import HOURS_A_MONTH
 
 if TYPE_CHECKING:
-    from components.config import NewNetwork, StackConfig
-    from components.money import Book, Line
+    from ..config import NewNetwork, StackConfig
+    from ..money import Book, Line
 
 _ENDPOINTS = 6
 """Interface endpoints of a network without internet, apart from those for the queues' secrets."""

@@ -7,9 +7,9 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import account_of
-from components.base import as_args, named, token
-from components.config import ConfigError, NewNetwork, part
+from ..base import as_args, named, token
+from ..config import ConfigError, NewNetwork, part
+from .account import account_of
 
 INTERFACE_ENDPOINTS = ("ecs", "ecs-agent", "ecs-telemetry", "ecr.api", "ecr.dkr", "logs")
 """The endpoints, apart from S3, that a Batch machine without internet needs.

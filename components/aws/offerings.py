@@ -9,9 +9,9 @@ from functools import lru_cache
 import pulumi
 import pulumi_aws as aws
 
-from components.config import ConfigError
-from components.config.errors import key_path, shown
-from components.machines import MachineType
+from ..config import ConfigError
+from ..config.errors import key_path, shown
+from ..machines import MachineType
 
 _FILTER_VALUES = 200
 """Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html"""

@@ -7,27 +7,27 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import account_of
-from components.aws.budget import AwsBudget, AwsBudgetArgs
-from components.aws.file_system import AwsFileSystem, AwsFileSystemArgs
-from components.aws.identity import AwsIdentity, AwsIdentityArgs, publish_statements
-from components.aws.logs import AwsLogs, AwsLogsArgs
-from components.aws.monitoring.metrics import NAMESPACE
-from components.aws.monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
-from components.aws.network import AwsNetwork, AwsNetworkArgs
-from components.aws.policy import Statement
-from components.aws.registry import AwsRegistry, AwsRegistryArgs, ecr_repository, external_repositories, look_statements
-from components.aws.shared import AwsSharedOutput, repository_arns
-from components.aws.store import AwsStore, AwsStoreArgs
-from components.aws.submitter import advise_statements
-from components.aws.subnets import zones_of
-from components.base import team_tags
-from components.config import StackConfig, repository_of, shared_repository_of
-from components.config.checks.policies import looks_apart, submitter_policies
-from components.describe import as_text, describe
-from components.images import own_repositories, resolve, shared_repositories
-from components.services.queues import make_queues, monitored_by
-from components.shared import check_region, shared_output
+from ..base import team_tags
+from ..config import StackConfig, repository_of, shared_repository_of
+from ..config.checks.policies import looks_apart, submitter_policies
+from ..describe import as_text, describe
+from ..images import own_repositories, resolve, shared_repositories
+from ..services.queues import make_queues, monitored_by
+from ..shared import check_region, shared_output
+from .account import account_of
+from .budget import AwsBudget, AwsBudgetArgs
+from .file_system import AwsFileSystem, AwsFileSystemArgs
+from .identity import AwsIdentity, AwsIdentityArgs, publish_statements
+from .logs import AwsLogs, AwsLogsArgs
+from .monitoring.metrics import NAMESPACE
+from .monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
+from .network import AwsNetwork, AwsNetworkArgs
+from .policy import Statement
+from .registry import AwsRegistry, AwsRegistryArgs, ecr_repository, external_repositories, look_statements
+from .shared import AwsSharedOutput, repository_arns
+from .store import AwsStore, AwsStoreArgs
+from .submitter import advise_statements
+from .subnets import zones_of
 
 
 class AwsParts:

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.outputs import json_of
+from ..outputs import json_of
 
 Statement = dict[str, Any]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import boto3
 
-from components.machines import MachineType, write
 from tidemill.machines.catalog import DATA
+
+from ..machines import MachineType, write
 
 _GB, _GIB = 10**9, 2**30
 _MARKETS = {"on-demand": "on_demand", "spot": "spot", "capacity-block": "block"}

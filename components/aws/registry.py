@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import account_of
-from components.aws.policy import Statement, allow, grant
-from components.base import as_args, child_name, token
-from components.config import Registry, StackConfig, part
-from components.images import named_images
+from ..base import as_args, child_name, token
+from ..config import Registry, StackConfig, part
+from ..images import named_images
+from .account import account_of
+from .policy import Statement, allow, grant
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
 _ECR = re.compile(

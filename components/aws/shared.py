@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 import pulumi
 
-from components.aws.account import account_of
-from components.aws.network import AwsNetwork, AwsNetworkArgs
-from components.aws.registry import AwsRegistry, AwsRegistryArgs
-from components.base import as_args, token
-from components.shared import SharedOutput, refused
+from ..base import as_args, token
+from ..shared import SharedOutput, refused
+from .account import account_of
+from .network import AwsNetwork, AwsNetworkArgs
+from .registry import AwsRegistry, AwsRegistryArgs
 
 
 class AwsSharedOutput(SharedOutput):

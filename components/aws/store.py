@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws import key
-from components.aws.account import account_of
-from components.aws.checks import check_store
-from components.aws.policy import Statement, allow, document, grant
-from components.base import as_args, child_name, token
-from components.config import Store, part
 from tidemill import layout
+
+from ..base import as_args, child_name, token
+from ..config import Store, part
+from . import key
+from .account import account_of
+from .checks import check_store
+from .policy import Statement, allow, document, grant
 
 _PUT = ["s3:AbortMultipartUpload", "s3:PutObject"]
 

@@ -2,10 +2,10 @@
 
 import pulumi
 
-from components.aws.account import Account
-from components.aws.logs import QUERIES
-from components.aws.policy import Statement, allow
-from components.base import ENVIRONMENT_TAG, TEAM_TAG
+from ..base import ENVIRONMENT_TAG, TEAM_TAG
+from .account import Account
+from .logs import QUERIES
+from .policy import Statement, allow
 
 _WATCH = [
     "batch:DescribeComputeEnvironments",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_aws as aws
 
-from components.config import ConfigError
-from components.config.errors import shown
+from ..config import ConfigError
+from ..config.errors import shown
 
 
 def zones_of(subnet_ids: Sequence[str], parent: pulumi.Resource) -> list[str]:

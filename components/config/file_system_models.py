@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.config.model import Model
-from components.config.types import Zone
+from .model import Model
+from .types import Zone
 
 
 class FileSystem(Model):

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from components.config.model import Model
-from components.config.types import BUCKET, JOB_QUEUE, REPOSITORY, SUBSCRIPTION, TOPIC, Name, matching
+from .model import Model
+from .types import BUCKET, JOB_QUEUE, REPOSITORY, SUBSCRIPTION, TOPIC, Name, matching
 
 
 class QueueImport(Model):

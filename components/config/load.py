@@ -11,13 +11,14 @@ import yaml
 from pulumi.runtime import config as runtime
 from pydantic import BaseModel, ValidationError
 
-from components.config.checks import check
-from components.config.checks.place import check_place
-from components.config.checks.settings import check_settings
-from components.config.errors import ConfigError, from_pydantic, missing
-from components.config.models import StackConfig
-from components.rooms import CLOUDS, DEFAULT, cloud_room, service_room
 from tidemill import services
+
+from ..rooms import CLOUDS, DEFAULT, cloud_room, service_room
+from .checks import check
+from .checks.place import check_place
+from .checks.settings import check_settings
+from .errors import ConfigError, from_pydantic, missing
+from .models import StackConfig
 
 PROJECT = "tidemill"
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image", "worker_image_arm64")

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from components.config.file_system_models import FileSystem
-from components.config.import_models import Imports
-from components.config.model import Model
-from components.config.monitoring_models import Monitoring
-from components.config.network_models import Network
-from components.config.queue_models import Queue
-from components.config.types import (
+from ..rooms import DEFAULT, CloudName
+from .file_system_models import FileSystem
+from .import_models import Imports
+from .model import Model
+from .monitoring_models import Monitoring
+from .network_models import Network
+from .queue_models import Queue
+from .types import (
     ADDRESS,
     AWS_KEY,
     AWS_PRINCIPAL,
@@ -30,8 +31,7 @@ from components.config.types import (
     matching,
     unique,
 )
-from components.config.waiver_models import Waiver
-from components.rooms import DEFAULT, CloudName
+from .waiver_models import Waiver
 
 
 class Data(Model):

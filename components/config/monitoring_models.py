@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from components.config.model import Model
-from components.config.types import ADDRESS, CHANNEL, OWNER, SNS_TOPIC, TOPIC, Name, either, matching, unique
+from .model import Model
+from .types import ADDRESS, CHANNEL, OWNER, SNS_TOPIC, TOPIC, Name, either, matching, unique
 
 MOST_MINUTES = 1440
 """An alarm of CloudWatch looks back a day at most.

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from components.config.model import Model
-from components.config.types import FILESTORE, AbsolutePath, GsUri, Name, S3Uri, matching
+from .model import Model
+from .types import FILESTORE, AbsolutePath, GsUri, Name, S3Uri, matching
 
 
 class Mount(Model):

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from components.config.model import Model
-from components.config.types import NETWORK, SUBNETWORK, StackName, matching, unique
+from .model import Model
+from .types import NETWORK, SUBNETWORK, StackName, matching, unique
 
 
 class NewNetwork(Model):

@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from components.config.model import Model
-from components.config.mount_models import Mount
-from components.config.types import (
+from ..machines import SYSTEM_GIB, MachineType
+from ..rooms import queue_room
+from .model import Model
+from .mount_models import Mount
+from .types import (
     AMI,
     AWS_RESERVATION,
     FUSE_IMAGE,
@@ -22,8 +24,6 @@ from components.config.types import (
     matching,
     unique,
 )
-from components.machines import SYSTEM_GIB, MachineType
-from components.rooms import queue_room
 
 MOST_CPUS = 1920
 """vCPUs of the largest machines in the tables."""

@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from components.config.checks.common import check_private
-from components.config.errors import ConfigError, from_pydantic
-from components.config.load import program_values
-from components.config.model import Model
-from components.config.models import Images
-from components.config.network_models import NewNetwork
-from components.config.types import matching, unique
-from components.rooms import DEFAULT, CloudName, cloud_room
+from ..rooms import DEFAULT, CloudName, cloud_room
+from .checks.common import check_private
+from .errors import ConfigError, from_pydantic
+from .load import program_values
+from .model import Model
+from .models import Images
+from .network_models import NewNetwork
+from .types import matching, unique
 
 PROJECT = "tidemill-shared"
 

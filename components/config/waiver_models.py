@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from components.config.model import Model
-from components.config.types import matching
+from .model import Model
+from .types import matching
 
 RULE = re.compile(r"(any|aws|gcp)(-[a-z0-9]+){3,}")
 """Names of the pack's rules: ``<cloud>-<service>-<resource>-<rule>``."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.gcp.store import GcpStore, GcpStoreArgs
+from ..base import as_args, token
+from .store import GcpStore, GcpStoreArgs
 
 SERVICES = (
     "artifactregistry.googleapis.com",

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.config import Budget, part
-from components.gcp.checks import check_budget
-from components.gcp.monitoring.monitoring import mailboxes
-from components.gcp.project import Project
+from ..base import as_args, token
+from ..config import Budget, part
+from .checks import check_budget
+from .monitoring.monitoring import mailboxes
+from .project import Project
 
 SPENT = (0.5, 0.8, 1.0)
 """Spent shares of the budget that trigger a notice."""

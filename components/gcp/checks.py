@@ -3,15 +3,15 @@
 import re
 from collections.abc import Sequence
 
-from components.config.checks import common
-from components.config.checks.file_systems import check_on_gcp
-from components.config.checks.images import repository_of, shared_repository_of
-from components.config.checks.imports import check_gcp_imports
-from components.config.errors import ConfigError, key_path, shown
-from components.config.models import Budget, Logs, StackConfig, Store
-from components.config.monitoring_models import Monitoring
-from components.config.shared_models import SharedConfig
-from components.config.types import GCP_KEY, GCP_PRINCIPAL, TOPIC
+from ..config.checks import common
+from ..config.checks.file_systems import check_on_gcp
+from ..config.checks.images import repository_of, shared_repository_of
+from ..config.checks.imports import check_gcp_imports
+from ..config.errors import ConfigError, key_path, shown
+from ..config.models import Budget, Logs, StackConfig, Store
+from ..config.monitoring_models import Monitoring
+from ..config.shared_models import SharedConfig
+from ..config.types import GCP_KEY, GCP_PRINCIPAL, TOPIC
 
 LONGEST_QUEUE = 40
 """Team, environment and queue with their hyphens: what is left of Compute Engine's 63 for a suffix and auto-naming.

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.ci import ISSUER, Ci
-from components.config import part
-from components.gcp.ci_permissions import READING, WRITING
-from components.gcp.member import account_id, role_id
-from components.gcp.project import Project
+from ..base import as_args, token
+from ..ci import ISSUER, Ci
+from ..config import part
+from .ci_permissions import READING, WRITING
+from .member import account_id, role_id
+from .project import Project
 
 # Objects that stacks write into their stores and previews read back; neither holds a secret.
 _WRITTEN = (

@@ -7,10 +7,10 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.config import FileSystem, part
-from components.config.checks.file_systems import check_change, size_of
-from components.zones import zone_of
+from ..base import as_args, token
+from ..config import FileSystem, part
+from ..config.checks.file_systems import check_change, size_of
+from ..zones import zone_of
 
 _SHARE = "files"
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.gcp.conditions import condition, objects
-from components.gcp.member import Member, account_id, grant, person, role_id
-from components.gcp.project import Project
+from ..base import as_args, token
+from .conditions import condition, objects
+from .member import Member, account_id, grant, person, role_id
+from .project import Project
 
 WATCH = ("monitoring.timeSeries.list", "serviceusage.services.use")
 """A submitter's permissions on the whole project: to read the backlog's metric (Monitoring's resources have no bindings

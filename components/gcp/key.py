@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_gcp as gcp
 
-from components.gcp.member import Member, grant
-from components.gcp.project import Project
+from .member import Member, grant
+from .project import Project
 
 CREATE = "create"
 _ROTATION = f"{90 * 24 * 3600}s"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from components.config.types import DIRECTIONS
+from ..config.types import DIRECTIONS
 
 CHECKED: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "gcp:project": (

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.config import Logs, part
-from components.gcp.checks import check_logs
-from components.gcp.key import key_name
-from components.gcp.member import Member, grant
-from components.gcp.monitoring.line_metrics import metrics
-from components.gcp.project import Project
+from ..base import as_args, token
+from ..config import Logs, part
+from .checks import check_logs
+from .key import key_name
+from .member import Member, grant
+from .monitoring.line_metrics import metrics
+from .project import Project
 
 FAILED_ITEMS = 'jsonPayload.event = "item" AND jsonPayload.status = "failed"'
 """Filter of the worker's JSON lines: each item that failed for good has one line with these fields."""

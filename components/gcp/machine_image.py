@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_gcp as gcp
 
-from components.config import Queue
-from components.config.checks.machines import unfit
-from components.machines import MachineType
+from ..config import Queue
+from ..config.checks.machines import unfit
+from ..machines import MachineType
 
 _OTHER = {"x86_64": "ARM64", "arm64": "X86_64"}
 """Compute Engine's name of the other architecture.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tidemill.prices import HOURS_A_MONTH
 
 if TYPE_CHECKING:
-    from components.config import NewNetwork, StackConfig
-    from components.money import Book, Line
+    from ..config import NewNetwork, StackConfig
+    from ..money import Book, Line
 
 _NAT_MACHINES = 32
 """Cloud NAT is billed by machine up to so many, then at its maximum. Source: https://cloud.google.com/nat/pricing"""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.config import NewNetwork, part
-from components.gcp.project import Project
+from ..base import as_args, token
+from ..config import NewNetwork, part
+from .project import Project
 
 _ANYWHERE = "0.0.0.0/0"
 

@@ -7,23 +7,23 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import team_labels
-from components.config import NewNetwork, StackConfig
-from components.describe import as_text, describe
-from components.gcp.budget import GcpBudget, GcpBudgetArgs
-from components.gcp.file_system import GcpFileSystem, GcpFileSystemArgs, range_of
-from components.gcp.identity import GcpIdentity, GcpIdentityArgs
-from components.gcp.logs import GcpLogs, GcpLogsArgs
-from components.gcp.member import Member
-from components.gcp.monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
-from components.gcp.network import GcpNetwork, GcpNetworkArgs
-from components.gcp.project import Project
-from components.gcp.registry import GcpRegistry, GcpRegistryArgs
-from components.gcp.shared import GcpSharedOutput
-from components.gcp.store import GcpStore, GcpStoreArgs
-from components.images import resolve, shared_repositories
-from components.services.queues import make_queues, monitored_by
-from components.shared import check_region, shared_output
+from ..base import team_labels
+from ..config import NewNetwork, StackConfig
+from ..describe import as_text, describe
+from ..images import resolve, shared_repositories
+from ..services.queues import make_queues, monitored_by
+from ..shared import check_region, shared_output
+from .budget import GcpBudget, GcpBudgetArgs
+from .file_system import GcpFileSystem, GcpFileSystemArgs, range_of
+from .identity import GcpIdentity, GcpIdentityArgs
+from .logs import GcpLogs, GcpLogsArgs
+from .member import Member
+from .monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
+from .network import GcpNetwork, GcpNetworkArgs
+from .project import Project
+from .registry import GcpRegistry, GcpRegistryArgs
+from .shared import GcpSharedOutput
+from .store import GcpStore, GcpStoreArgs
 
 
 class GcpParts:

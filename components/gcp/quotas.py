@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.config import Queue, Rung, StackConfig
 from tidemill.capacity import most_machines
 from tidemill.machines import family
 from tidemill.services import pubsub
+
+from ..config import Queue, Rung, StackConfig
 
 _DISKS = {"pd-balanced": "SSD_TOTAL_GB", "hyperdisk-balanced": "HDB_TOTAL_GB"}
 """The quota of a disk's size. Local disks that come with a type count in none of these.

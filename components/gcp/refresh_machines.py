@@ -18,8 +18,9 @@ from typing import Any
 import google.auth
 from google.auth.transport.requests import AuthorizedSession
 
-from components.machines import MachineType, write
 from tidemill.machines.catalog import DATA, MARKETS, has_row
+
+from ..machines import MachineType, write
 
 T4 = "nvidia-tesla-t4"
 GPUS = {

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, child_name, token
-from components.config import Registry, part
-from components.gcp.member import Member, grant
-from components.gcp.project import Project
+from ..base import as_args, child_name, token
+from ..config import Registry, part
+from .member import Member, grant
+from .project import Project
 
 _DAY = 24 * 3600
 

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 import pulumi
 
-from components.base import as_args, token
-from components.gcp.network import GcpNetwork, GcpNetworkArgs
-from components.gcp.project import Project
-from components.gcp.registry import GcpRegistry, GcpRegistryArgs
-from components.shared import SharedOutput
+from ..base import as_args, token
+from ..shared import SharedOutput
+from .network import GcpNetwork, GcpNetworkArgs
+from .project import Project
+from .registry import GcpRegistry, GcpRegistryArgs
 
 
 class GcpSharedOutput(SharedOutput):

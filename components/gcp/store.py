@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, child_name, token
-from components.config import Store, part
-from components.gcp.checks import check_store
-from components.gcp.conditions import condition, objects
-from components.gcp.key import key_name
-from components.gcp.member import Member, grant
-from components.gcp.project import Project
 from tidemill import layout
+
+from ..base import as_args, child_name, token
+from ..config import Store, part
+from .checks import check_store
+from .conditions import condition, objects
+from .key import key_name
+from .member import Member, grant
+from .project import Project
 
 _JOBS, _UPLOADS, _OUT, _FLEET = (f"{name}/" for name in (layout.JOBS, layout.UPLOADS, layout.OUT, layout.FLEET))
 _STATE = f"{layout.STATE}/"

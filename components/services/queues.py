@@ -7,10 +7,11 @@ from typing import Any
 
 import pulumi
 
-from components.config import Queue, StackConfig
-from components.rooms import service_room
 from tidemill import services
 from tidemill.services import Served
+
+from ..config import Queue, StackConfig
+from ..rooms import service_room
 
 
 class ServiceQueues:

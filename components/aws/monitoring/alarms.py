@@ -9,7 +9,11 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.monitoring.metrics import (
+from tidemill.descriptor import CANCELLED
+
+from ...notices import Notice
+from ...outputs import json_of
+from .metrics import (
     BATCH,
     BATCH_DIMENSION,
     COUNTED,
@@ -19,9 +23,6 @@ from components.aws.monitoring.metrics import (
     STARTING,
     WAITED,
 )
-from components.notices import Notice
-from components.outputs import json_of
-from tidemill.descriptor import CANCELLED
 
 FEWEST_ITEMS = 20
 """Items of 15 minutes from which a share of failed ones says something."""

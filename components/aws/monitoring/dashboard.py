@@ -6,7 +6,7 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWa
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.aws.monitoring.metrics import (
+from .metrics import (
     BATCH,
     BATCH_DIMENSION,
     COUNTED,

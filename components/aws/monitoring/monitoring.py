@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import account_of
-from components.aws.checks import check_monitoring
-from components.aws.monitoring import dashboard
-from components.aws.monitoring.alarms import Alarms
-from components.aws.monitoring.metrics import NAMESPACE
-from components.aws.monitoring.queries import QUERIES
-from components.aws.policy import Statement, document
-from components.base import as_args, token
-from components.config import Monitoring, part
-from components.outputs import json_of
+from ...base import as_args, token
+from ...config import Monitoring, part
+from ...outputs import json_of
+from ..account import account_of
+from ..checks import check_monitoring
+from ..policy import Statement, document
+from . import dashboard
+from .alarms import Alarms
+from .metrics import NAMESPACE
+from .queries import QUERIES
 
 _KEYS = (
     "dashboard",

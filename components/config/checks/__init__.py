@@ -1,12 +1,13 @@
 """Rules of a stack's config that need more than one key, or that only one cloud has. Each raises `ConfigError`."""
 
-from components.config.checks.common import check_stack
-from components.config.checks.images import repository_of, shared_repository_of
-from components.config.checks.waivers import check_waivers
-from components.config.errors import ConfigError, key_path, shown
-from components.config.models import StackConfig
-from components.rooms import cloud_room, queue_room
 from tidemill import services
+
+from ...rooms import cloud_room, queue_room
+from ..errors import ConfigError, key_path, shown
+from ..models import StackConfig
+from .common import check_stack
+from .images import repository_of, shared_repository_of
+from .waivers import check_waivers
 
 __all__ = ["check", "repository_of", "shared_repository_of"]
 

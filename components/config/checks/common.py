@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel
 
-from components import machines
-from components.config.checks.file_systems import check_mounted
-from components.config.checks.hosts import check_host, check_nested
-from components.config.checks.images import check_worker
-from components.config.errors import ConfigError, key_path, missing, refuse, shown, unknown
-from components.config.models import Data, StackConfig
-from components.config.mount_models import Mount
-from components.config.network_models import Network
-from components.config.queue_models import Queue
 from tidemill import capacity, services
+
+from ... import machines
+from ..errors import ConfigError, key_path, missing, refuse, shown, unknown
+from ..models import Data, StackConfig
+from ..mount_models import Mount
+from ..network_models import Network
+from ..queue_models import Queue
+from .file_systems import check_mounted
+from .hosts import check_host, check_nested
+from .images import check_worker
 
 Path = tuple[str, ...]
 

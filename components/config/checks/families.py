@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from components import machines
-from components.config.checks.common import Path
-from components.config.errors import ConfigError, key_path, nearest, shown
-from components.config.queue_models import Queue
-from components.machines import MachineType
 from tidemill import services
 from tidemill.machines import family
+
+from ... import machines
+from ...machines import MachineType
+from ..errors import ConfigError, key_path, nearest, shown
+from ..queue_models import Queue
+from .common import Path
 
 _MARKET = {"spot": "on Spot", "on_demand": "On-Demand", "block": "for a time booked before", "reserved": "if reserved"}
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Sequence
 
-from components.config.errors import ConfigError, key_path, missing, nearest, refuse, shown
-from components.config.file_system_models import FileSystem
-from components.config.models import StackConfig
-from components.config.queue_models import Queue
+from ..errors import ConfigError, key_path, missing, nearest, refuse, shown
+from ..file_system_models import FileSystem
+from ..models import StackConfig
+from ..queue_models import Queue
 
 _TIB = 1024
 _SMALL, _LARGE = range(_TIB, 10 * _TIB, 256), range(10 * _TIB, 100 * _TIB + 1, 2560)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from components.config.errors import ConfigError, key_path, shown
-from components.config.mount_models import Mount
 from tidemill.mountable import MOUNTABLE, mountable
+
+from ..errors import ConfigError, key_path, shown
+from ..mount_models import Mount
 
 
 def check_nested(path: Sequence[str | int], mounts: Mapping[str, Mount]) -> None:

@@ -2,9 +2,9 @@
 
 import re
 
-from components.config.errors import ConfigError, key_path, shown
-from components.config.models import StackConfig
-from components.config.queue_models import Queue
+from ..errors import ConfigError, key_path, shown
+from ..models import StackConfig
+from ..queue_models import Queue
 
 _DIGEST = r"@sha256:[0-9a-f]{64}"
 _NAME = r"[a-z0-9]+([._-][a-z0-9]+)*"

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from components.config.checks.common import check_all_set
-from components.config.checks.images import repository_of
-from components.config.errors import ConfigError, key_path, nearest, refuse, shown
-from components.config.models import StackConfig
+from ..errors import ConfigError, key_path, nearest, refuse, shown
+from ..models import StackConfig
+from .common import check_all_set
+from .images import repository_of
 
 _HERE = ("imports",)
 

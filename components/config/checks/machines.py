@@ -3,11 +3,11 @@
 import re
 from collections.abc import Sequence
 
-from components import machines
-from components.config.checks.common import Path
-from components.config.errors import ConfigError, key_path, nearest, shown
-from components.config.queue_models import Queue
-from components.machines import MachineType
+from ... import machines
+from ...machines import MachineType
+from ..errors import ConfigError, key_path, nearest, shown
+from ..queue_models import Queue
+from .common import Path
 
 
 def check_image(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: str) -> None:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from components.config.errors import ConfigError, key_path, shown
-from components.config.models import StackConfig
+from ..errors import ConfigError, key_path, shown
+from ..models import StackConfig
 
 Named = tuple[tuple[str | int, ...], str | None]
 """A key's place in the config, and its value."""

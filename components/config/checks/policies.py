@@ -6,10 +6,10 @@ too small there; tests/components/test_policy_sizes.py compares it with the poli
 
 from collections.abc import Collection, Iterable
 
-from components.config.checks.images import repository_of, shared_repository_of
-from components.config.errors import ConfigError, key_path
-from components.config.models import StackConfig
-from components.config.queue_models import Queue
+from ..errors import ConfigError, key_path
+from ..models import StackConfig
+from ..queue_models import Queue
+from .images import repository_of, shared_repository_of
 
 MOST_MANAGED, MOST_INLINE, MOST_TRUST = 6_144, 10_240, 2_048
 """Characters of a managed policy, of all inline policies of a role together, and of a trust policy.

@@ -4,9 +4,9 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from components.config.errors import ConfigError, unknown
-from components.config.models import StackConfig
-from components.rooms import CLOUDS, cloud_room
+from ...rooms import CLOUDS, cloud_room
+from ..errors import ConfigError, unknown
+from ..models import StackConfig
 
 OWN = "tidemill"
 _MISSPELT = 0.8

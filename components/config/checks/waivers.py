@@ -2,8 +2,8 @@
 
 import datetime
 
-from components.config.errors import ConfigError, key_path, shown
-from components.config.models import StackConfig
+from ..errors import ConfigError, key_path, shown
+from ..models import StackConfig
 
 LONGEST_DAYS = 366
 """A waiver is temporary: it needs another review after a year."""

@@ -6,7 +6,7 @@ Source: https://cloud.google.com/monitoring/api/ref_v3/rest/v1/projects.dashboar
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.gcp.monitoring.line_metrics import increase
+from .line_metrics import increase
 
 COLUMNS = 48
 _HEIGHT = 16

@@ -7,13 +7,15 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.config import Monitoring, part
-from components.gcp.checks import check_monitoring
-from components.gcp.logs import FAILED_ITEMS
-from components.gcp.member import person
-from components.gcp.monitoring import dashboard
-from components.gcp.monitoring.line_metrics import (
+from ...base import as_args, token
+from ...config import Monitoring, part
+from ...notices import Notice, Severity
+from ..checks import check_monitoring
+from ..logs import FAILED_ITEMS
+from ..member import person
+from ..project import Project
+from . import dashboard
+from .line_metrics import (
     MINUTES,
     failed_query,
     full_query,
@@ -21,8 +23,6 @@ from components.gcp.monitoring.line_metrics import (
     reclaimed_query,
     silent_query,
 )
-from components.gcp.project import Project
-from components.notices import Notice, Severity
 
 SEVERITIES: dict[Severity, str] = {"high": "CRITICAL", "medium": "ERROR", "low": "WARNING"}
 """Cloud Monitoring's names of our severities."""

@@ -7,22 +7,23 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import account_of
-from components.aws.machine_image import check_image
-from components.aws.offerings import check_offered
-from components.aws.policy import grant
-from components.aws.submitter import jobs_statements, submit_statement
-from components.aws.subnets import subnets_in
-from components.base import as_args, child_name, named, token
-from components.config import ConfigError, Queue, Rung, part
-from components.config.errors import key_path, shown
-from components.services.batch.compute_environment import ComputeSettings, compute_environment
-from components.services.batch.job_definition import Surroundings, job_definition
-from components.services.batch.mounts import check_mounts
-from components.services.batch.purchase import block, reservation
-from components.services.batch.user_data import user_data
-from components.zones import chosen
 from tidemill import layout
+
+from ...aws.account import account_of
+from ...aws.machine_image import check_image
+from ...aws.offerings import check_offered
+from ...aws.policy import grant
+from ...aws.submitter import jobs_statements, submit_statement
+from ...aws.subnets import subnets_in
+from ...base import as_args, child_name, named, token
+from ...config import ConfigError, Queue, Rung, part
+from ...config.errors import key_path, shown
+from ...zones import chosen
+from .compute_environment import ComputeSettings, compute_environment
+from .job_definition import Surroundings, job_definition
+from .mounts import check_mounts
+from .purchase import block, reservation
+from .user_data import user_data
 
 _CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
 """Source: https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""

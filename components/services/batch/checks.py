@@ -3,18 +3,19 @@
 import re
 from collections.abc import Sequence
 
-from components import machines
-from components.config.checks import common
-from components.config.checks.common import Path
-from components.config.checks.families import check_families, check_kinds, check_markets
-from components.config.checks.images import check_images
-from components.config.checks.machines import check_image, check_scratch, left_in
-from components.config.errors import ConfigError, key_path, missing, shown
-from components.config.models import StackConfig
-from components.config.queue_models import Queue
-from components.config.types import AMI, AWS_RESERVATION
 from tidemill.capacity import slots
 from tidemill.services import batch
+
+from ... import machines
+from ...config.checks import common
+from ...config.checks.common import Path
+from ...config.checks.families import check_families, check_kinds, check_markets
+from ...config.checks.images import check_images
+from ...config.checks.machines import check_image, check_scratch, left_in
+from ...config.errors import ConfigError, key_path, missing, shown
+from ...config.models import StackConfig
+from ...config.queue_models import Queue
+from ...config.types import AMI, AWS_RESERVATION
 
 _MOUNTS = ("file_system", "host", "efs", "s3")
 _SECRET = re.compile(

@@ -10,7 +10,7 @@ from functools import lru_cache
 import pulumi
 import pulumi_aws as aws
 
-from components.config import Rung
+from ...config import Rung
 
 # Batch's own limit is 7200, the provider's is 360. After it an update of the environment kills running jobs.
 UPDATE_MINUTES = 360

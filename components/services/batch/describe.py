@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import pulumi
 
-from components.config import Queue
-from components.describe import queue_block
-from components.services.batch.keys import types
+from ...config import Queue
+from ...describe import queue_block
+from .keys import types
 
 
 class BatchQueue(Protocol):

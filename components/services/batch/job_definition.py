@@ -9,11 +9,12 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.config import Mount, Queue
-from components.outputs import json_of
-from components.services.batch.user_data import CACHE, S3_MOUNTS, SCRATCH, WORKER
-from components.services.queues import worker_variables
 from tidemill.descriptor import MIN_WORKER, WorkerExit
+
+from ...config import Mount, Queue
+from ...outputs import json_of
+from ..queues import worker_variables
+from .user_data import CACHE, S3_MOUNTS, SCRATCH, WORKER
 
 ATTEMPTS = 10
 """Batch's limit. Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_RetryStrategy.html"""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from components.config.models import StackConfig
-from components.config.queue_models import Queue
-from components.machines import MachineType, select
+from ...config.models import StackConfig
+from ...config.queue_models import Queue
+from ...machines import MachineType, select
 
 CLOUD = "aws"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from components.config import Queue
-    from components.money import Book, Line
+    from ...config import Queue
+    from ...money import Book, Line
 
 
 def staying(queue: Queue) -> int:

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from components.config import ConfigError, Queue
-from components.config.checks.file_systems import check_file_systems
-from components.config.errors import key_path, shown
+from ...config import ConfigError, Queue
+from ...config.checks.file_systems import check_file_systems
+from ...config.errors import key_path, shown
 
 
 def check_mounts(queue: str, settings: Queue, file_systems: Collection[str], *, reads_buckets: bool) -> None:

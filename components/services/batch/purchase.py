@@ -2,7 +2,7 @@
 
 import pulumi_aws as aws
 
-from components.config import Rung
+from ...config import Rung
 
 
 def reservation(rung: Rung) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from components.aws.policy import Statement
-from components.aws.submitter import jobs_statements, submit_statement
-from components.config import Queue
-from components.services.batch.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
-from components.services.batch.describe import described
-from components.services.queues import ServiceQueues
+from ...aws.policy import Statement
+from ...aws.submitter import jobs_statements, submit_statement
+from ...config import Queue
+from ..queues import ServiceQueues
+from .batch_queue import AwsBatchQueue, AwsBatchQueueArgs
+from .describe import described
 
 if TYPE_CHECKING:
-    from components.aws.pipeline import AwsParts
+    from ...aws.pipeline import AwsParts
 
 
 class BatchQueues(ServiceQueues):

@@ -12,7 +12,7 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 from pathlib import Path
 
-from components.config import Mount
+from ...config import Mount
 
 SCRATCH = "/var/lib/tidemill/scratch"
 CACHE = "/var/lib/tidemill/cache"

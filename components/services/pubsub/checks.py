@@ -2,20 +2,21 @@
 
 import re
 
-from components import machines
-from components.config.checks import common
-from components.config.checks.common import Path
-from components.config.checks.families import check_families, check_kinds, check_markets
-from components.config.checks.images import check_images
-from components.config.checks.machines import check_image, check_scratch, left_in
-from components.config.errors import ConfigError, key_path, shown
-from components.config.models import StackConfig
-from components.config.queue_models import Queue
-from components.config.types import GCP_IMAGE, GCP_RESERVATION
-from components.gcp.checks import check_reachable
-from components.services.pubsub.keys import of_size
 from tidemill.capacity import most_machines
 from tidemill.services import pubsub
+
+from ... import machines
+from ...config.checks import common
+from ...config.checks.common import Path
+from ...config.checks.families import check_families, check_kinds, check_markets
+from ...config.checks.images import check_images
+from ...config.checks.machines import check_image, check_scratch, left_in
+from ...config.errors import ConfigError, key_path, shown
+from ...config.models import StackConfig
+from ...config.queue_models import Queue
+from ...config.types import GCP_IMAGE, GCP_RESERVATION
+from ...gcp.checks import check_reachable
+from .keys import of_size
 
 MOST_MACHINES = 2000
 """Machines of a regional group.

@@ -12,10 +12,11 @@ from typing import Any
 
 import pulumi
 
-from components.config import Mount, Queue
-from components.machines import MachineType
-from components.services.queues import worker_variables
 from tidemill.descriptor import MIN_WORKER
+
+from ...config import Mount, Queue
+from ...machines import MachineType
+from ..queues import worker_variables
 
 SCRIPT = Path(__file__).parent / "host" / "run.sh"
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.config import Queue, Rung
-from components.machines import MachineType
 from tidemill.capacity import most_machines, slots
 from tidemill.machines import family
 from tidemill.services import pubsub
+
+from ...config import Queue, Rung
+from ...machines import MachineType
 
 IMAGES = {
     "x86_64": "projects/cos-cloud/global/images/family/cos-stable",

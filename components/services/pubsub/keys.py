@@ -3,14 +3,15 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from components import machines
-from components.config.errors import key_path
-from components.config.load import part
-from components.config.models import StackConfig
-from components.config.queue_models import Queue
-from components.machines import MachineType
 from tidemill.capacity import Amounts, most_machines, slots
 from tidemill.services import pubsub
+
+from ... import machines
+from ...config.errors import key_path
+from ...config.load import part
+from ...config.models import StackConfig
+from ...config.queue_models import Queue
+from ...machines import MachineType
 
 CLOUD = "gcp"
 FAMILIES = ("n2", "n2d", "c3d")

@@ -7,9 +7,9 @@ from functools import lru_cache
 import pulumi
 import pulumi_gcp as gcp
 
-from components.config import ConfigError
-from components.config.errors import key_path, shown
-from components.machines import MachineType
+from ...config import ConfigError
+from ...config.errors import key_path, shown
+from ...machines import MachineType
 
 
 def check_offered(queue: str, types: Sequence[MachineType], zones: Sequence[str], parent: pulumi.Resource) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import child_name
-from components.gcp.member import Member, grant
-from components.gcp.project import Project
+from ...base import child_name
+from ...gcp.member import Member, grant
+from ...gcp.project import Project
 
 KEPT_SECONDS = 31 * 24 * 3600
 """The longest that Pub/Sub keeps a message after its publishing; it silently drops older ones.

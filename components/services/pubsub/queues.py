@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from components.config import Queue
-from components.services.pubsub.describe import described
-from components.services.pubsub.reconciler import GcpReconciler, GcpReconcilerArgs
-from components.services.pubsub.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
-from components.services.queues import ServiceQueues
+from ...config import Queue
+from ..queues import ServiceQueues
+from .describe import described
+from .reconciler import GcpReconciler, GcpReconcilerArgs
+from .worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
 
 if TYPE_CHECKING:
-    from components.gcp.pipeline import GcpParts
+    from ...gcp.pipeline import GcpParts
 
 
 class PubsubQueues(ServiceQueues):

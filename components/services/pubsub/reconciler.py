@@ -8,11 +8,12 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.gcp.member import Member, account_id, role_id
-from components.gcp.project import Project
 from tidemill import completion, fleet, layout
 from tidemill.fleet import FleetQueue, FleetSettings
+
+from ...base import as_args, token
+from ...gcp.member import Member, account_id, role_id
+from ...gcp.project import Project
 
 SOURCE = Path(__file__).parent / "reconciler_function"
 _SHARED = [Path(module.__file__ or "") for module in (completion, fleet, layout)]

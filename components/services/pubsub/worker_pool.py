@@ -7,20 +7,21 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
-from components.config import ConfigError, Queue
-from components.config.checks.file_systems import check_file_systems
-from components.config.errors import key_path
-from components.gcp.machine_image import check_image
-from components.gcp.member import Member
-from components.gcp.project import Project
-from components.services.pubsub.cloud_init import Host, cloud_config
-from components.services.pubsub.instance_group import Fleet, RungResources, instance_group
-from components.services.pubsub.keys import parsed
-from components.services.pubsub.offerings import check_offered
-from components.services.pubsub.queue_topic import ImportedTopic, Messages, messages, on_subscription, on_topic
-from components.zones import chosen
 from tidemill.fleet import FleetGroup, FleetQueue
+
+from ...base import as_args, token
+from ...config import ConfigError, Queue
+from ...config.checks.file_systems import check_file_systems
+from ...config.errors import key_path
+from ...gcp.machine_image import check_image
+from ...gcp.member import Member
+from ...gcp.project import Project
+from ...zones import chosen
+from .cloud_init import Host, cloud_config
+from .instance_group import Fleet, RungResources, instance_group
+from .keys import parsed
+from .offerings import check_offered
+from .queue_topic import ImportedTopic, Messages, messages, on_subscription, on_topic
 
 
 @dataclass
