@@ -63,6 +63,12 @@ def check_usd(key: str, usd: float) -> None:
         raise CallerError.about(key, usd, f"in USD, above 0 and at most {MAX_USD:.0f}", "Leave it out for no limit.")
 
 
+def check_new_limit(max_usd: float | None) -> None:
+    """Refuse an impossible new limit of a job that exists, also where nothing is left to run; None keeps the limit."""
+    if max_usd is not None:
+        check_usd("max_usd", max_usd)
+
+
 def _price(site: Site, place: Placement, log: Log) -> float:
     """USD per hour of an item on the queue's most expensive machine, with all rungs at their `max_cpus`.
 
@@ -126,8 +132,6 @@ def check_left(ledger: Ledger, spec: JobSpec, max_usd: float | None, command: st
                 f"max_usd is {max_usd:g}, and {spec.job} was sent without a limit; leave it out.", what="max_usd"
             )
         return None
-    if max_usd is not None:
-        check_usd("max_usd", max_usd)
     limit = spent.max_usd if max_usd is None else max_usd
     if spent.usd >= limit:
         more = f"`tidemill {command} --max-usd {max(2 * spent.max_usd, math.ceil(spent.usd) + 1):g}`"

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidemill.client.arguments import indexes
 from tidemill.client.plan.chunks import arrays_of
-from tidemill.client.plan.limit import check_left
+from tidemill.client.plan.limit import check_left, check_new_limit
 from tidemill.client.plan.state_settings import expires_soon
 from tidemill.client.program import round_code
 from tidemill.client.program.round_code import OtherCode
@@ -84,6 +84,7 @@ def resume(site: Site, spec: JobSpec, max_usd: float | None = None) -> RoundResu
         CallerError: The stack no longer has the job's queue, or the job has nothing left of its limit.
         CloudError: The store or the queue refused. The same call may be made again.
     """
+    check_new_limit(max_usd)
     ledger = Ledger(site.store, spec.job, spec.manifest)
     queue_of(site, spec)
     gate = check_gate(site, ledger, spec)
@@ -205,6 +206,7 @@ class RetryRequest:
 def retry(site: Site, spec: JobSpec, asked: RetryRequest) -> RoundResult:
     """Run items that have an outcome again, in a new round. See `Job.retry`."""
     ledger, items, max_usd = Ledger(site.store, spec.job, spec.manifest), asked.items, asked.max_usd
+    check_new_limit(max_usd)
     if asked.group is not None:
         items = items_of_group(spec.job, ledger.outcomes(), asked.group)
     from tidemill.client.program.git_code import check_libs

@@ -204,6 +204,15 @@ def test_a_retry_counts_what_was_spent_before():
     assert Ledger(target.store, job.id).round(1).max_usd == 60
 
 
+@pytest.mark.parametrize("max_usd", [-4, 0, float("nan")])
+def test_an_impossible_new_limit_is_refused_where_nothing_is_left_to_run(max_usd: float):
+    target, backend, job = sent(50)
+    backend.run(target, job.id)
+    for again in (job.resume, lambda usd: job.retry(max_usd=usd)):
+        with pytest.raises(CallerError, match=f"max_usd is {max_usd:g}"):
+            again(max_usd)
+
+
 def test_a_job_without_a_limit_gets_none_later():
     """Its workers may not know any."""
     _, _, job = sent(None)
