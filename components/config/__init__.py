@@ -3,26 +3,40 @@
 from .checks import repository_of, shared_repository_of
 from .errors import ConfigError
 from .file_system_models import FileSystem
+from .import_models import Imports, QueueImport
 from .load import from_file, from_pulumi, parse, part
-from .models import Budget, Logs, Registry, StackConfig, Store
+from .models import Access, Budget, Data, Logs, Registry, StackConfig, Store
 from .monitoring_models import Monitoring
 from .mount_models import Mount
-from .network_models import NewNetwork
-from .queue_models import Queue, Rung
+from .network_models import ExistingNetwork, Network, NewNetwork
+from .queue_models import AwsQueueOptions, CpuRange, GcpQueueOptions, Item, Machines, Queue, Rung
+from .waiver_models import Waiver
 
 __all__ = [
+    "Access",
+    "AwsQueueOptions",
     "Budget",
     "ConfigError",
+    "CpuRange",
+    "Data",
+    "ExistingNetwork",
     "FileSystem",
+    "GcpQueueOptions",
+    "Imports",
+    "Item",
     "Logs",
+    "Machines",
     "Monitoring",
     "Mount",
+    "Network",
     "NewNetwork",
     "Queue",
+    "QueueImport",
     "Registry",
     "Rung",
     "StackConfig",
     "Store",
+    "Waiver",
     "from_file",
     "from_pulumi",
     "parse",
