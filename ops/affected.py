@@ -1,7 +1,6 @@
 """`python -m ops affected`: the stacks that a change can affect, so that CI previews those and no others."""
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -13,10 +12,12 @@ import click
 import yaml
 
 from components.config import ConfigError, from_file
+from components.config.load import read_file
 from components.rooms import CLOUDS, DEFAULT
 from ops import git
+from ops.ci import logins
 from ops.imports import closure
-from ops.project import POLICY, ROOT, STACKS
+from ops.project import POLICY, ROOT, STACKS, stack_file
 from ops.review.document import Base
 from tidemill import services
 
@@ -75,7 +76,6 @@ all stacks: an extra preview costs a minute, a missing one hides a replacement. 
 tracked file. `importers` are the stacks whose program or policy pack imports the file."""
 
 _STACK_FILE = re.compile(r"stacks/Pulumi\.(?P<stack>[^/]+)\.yaml")
-_HOME_HINT = "set it to the output `ci` of the bootstrap stack (docs/ci.md)"
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,17 @@ class Stack:
     region: str
     """The region in the stack file; empty if the file has none."""
     home: str
-    """The variable with the login to its account or project: ``TIDEMILL_AWS_PROD``."""
+    """The variable with the login to its account or project: ``TIDEMILL_STACK_VISION_PROD`` if it is set, else
+    ``TIDEMILL_AWS_PROD``."""
     login: Mapping[str, str] | None = None
     """``backend_url``, ``provider`` and the identities ``preview`` and ``deploy``; None if the variable is not set."""
     removed: bool = False
     """Whether the change removes or renames its file: its resources stay, and nothing manages them any more."""
+
+    @property
+    def homes(self) -> tuple[str, ...]:
+        """The variables that may hold its login, the first that is set counts."""
+        return logins.names(self.stack, self.cloud, self.environment)
 
 
 @click.command()
@@ -106,21 +112,26 @@ def affected(base: str | None, everything: bool, environment: str | None, with_l
 
     A stack whose file the change removes or renames is listed too: its resources stay in the cloud.
 
-    CI_VARIABLES may hold a JSON object. Its TIDEMILL_<CLOUD>_<ENVIRONMENT> is the output `ci` of the bootstrap stack in
-    that environment's account or project: `pulumi stack output ci --json`.
+    A login is the output `ci` of the bootstrap stack in the stack's account or project (`pulumi stack output ci
+    --json`), in the variable TIDEMILL_STACK_<STACK>, or in TIDEMILL_<CLOUD>_<ENVIRONMENT> for all other stacks of an
+    environment. CI_VARIABLES may hold the variables as a JSON object; without it the environment's count.
 
-    Exits 2 if an argument, a stack file or one of those variables is wrong.
+    Exits 2 if an argument, a stack file or one of those variables is wrong, or if a login is to another account or
+    project than the stack's file names.
     """
     if everything == bool(base):
         raise click.UsageError("pass either --base REF or --all.")
-    variables = ci_variables()
+    variables = logins.variables()
     begun = git.base(base) if base else None
     every = {**stacks(), **(removed(begun) if begun else {})}
     wanted = {name: _with_login(stack, variables) for name, stack in every.items()}
-    if with_login:
-        wanted = {name: stack for name, stack in wanted.items() if stack.login}
     reasons = dict.fromkeys(wanted, "--all") if begun is None else why(git.changed(begun.commit), wanted.values())
     listed = [wanted[name] for name in sorted(reasons) if environment in (None, wanted[name].environment)]
+    if with_login:
+        for stack in listed:
+            if stack.login is None:
+                click.echo(f"{stack.stack}: no login: {' and '.join(stack.homes)} are not set (docs/ci.md).", err=True)
+        listed = [stack for stack in listed if stack.login]
     if as_json:
         click.echo(json.dumps([asdict(stack) for stack in listed]))
         return
@@ -131,47 +142,14 @@ def affected(base: str | None, everything: bool, environment: str | None, with_l
         click.echo("No stack is affected.", err=True)
 
 
-def ci_variables() -> dict[str, Any]:
-    """The repository's variables, which CI passes in CI_VARIABLES; empty elsewhere.
-
-    Raises:
-        click.UsageError: It is not a JSON object.
-    """
-    return json_object("CI_VARIABLES", os.environ.get("CI_VARIABLES") or "{}")
-
-
-def _with_login(stack: Stack, variables: Mapping[str, Any]) -> Stack:
-    text = variables.get(stack.home)
-    if not text:
+def _with_login(stack: Stack, given: Mapping[str, Any]) -> Stack:
+    name = next((name for name in stack.homes if given.get(name)), None)
+    if name is None:
         return stack
-    given = json_object(stack.home, text)
-    try:
-        deploy = given["deploy"].get(stack.environment, "")
-        login = {
-            "backend_url": given["backend_url"],
-            "provider": given.get("provider", ""),
-            "preview": given["preview"],
-        }
-    except (KeyError, AttributeError):
-        raise click.UsageError(f"{stack.home}: backend_url, preview and deploy are required; {_HOME_HINT}.") from None
-    if not deploy:
-        raise click.UsageError(f"{stack.home}: deploy has no {stack.environment!r}; {_HOME_HINT}.")
-    return replace(stack, login={**login, "deploy": deploy})
-
-
-def json_object(name: str, text: str) -> dict[str, Any]:
-    """The JSON object that a variable holds.
-
-    Raises:
-        click.UsageError: It holds none.
-    """
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise click.UsageError(f"{name} is not valid JSON: {error}; {_HOME_HINT}.") from None
-    if not isinstance(content, dict):
-        raise click.UsageError(f"{name} is {content!r:.40}, not a JSON object; {_HOME_HINT}.")
-    return content
+    login = logins.read(name, given[name], stack.environment)
+    if not stack.removed:
+        logins.refuse_elsewhere(stack.stack, stack.cloud, name, login, read_file(stack_file(stack.stack))["config"])
+    return replace(stack, home=name, login=login)
 
 
 def stacks(folder: Path = STACKS) -> dict[str, Stack]:
@@ -213,8 +191,7 @@ def _as_it_was(name: str, text: str) -> Stack:
 
 
 def _stack(name: str, cloud: str, environment: str, region: str) -> Stack:
-    home = re.sub(r"\W", "_", f"TIDEMILL_{cloud}_{environment}").upper()
-    return Stack(name, cloud, environment, region, home)
+    return Stack(name, cloud, environment, region, logins.names(name, cloud, environment)[-1])
 
 
 def why(paths: Iterable[str], candidates: Iterable[Stack]) -> dict[str, str]:

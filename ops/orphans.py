@@ -3,12 +3,13 @@
 import json
 import os
 import sys
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import click
 
 from ops import project
-from ops.affected import Stack, ci_variables, json_object
+from ops.affected import Stack
+from ops.ci import logins
 from ops.engine import answered
 from ops.github import GitHub, keep_issue
 from ops.review.document import VERSION
@@ -21,7 +22,7 @@ DESTROY = "git checkout COMMIT-BEFORE -- stacks/Pulumi.{0}.yaml && pulumi destro
 @click.command()
 @click.option("--stack", help="Look at this stack alone.")
 @click.option("--issue", is_flag=True, help="Keep one GitHub issue per backend; it closes when there are none.")
-@click.option("--homes", is_flag=True, help="Print the logins of CI_VARIABLES, one per backend, as a JSON array.")
+@click.option("--homes", is_flag=True, help="Print CI's logins, one per backend, as a JSON array.")
 def orphans(stack: str | None, issue: bool, homes: bool) -> None:
     """List the stacks of your backend that have resources, but no file in stacks/.
 
@@ -31,7 +32,7 @@ def orphans(stack: str | None, issue: bool, homes: bool) -> None:
     GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL.
     """
     if homes:
-        click.echo(json.dumps(_homes()))
+        click.echo(json.dumps(logins.homes()))
         return
     github = GitHub.of_environment(os.environ) if issue else None
     left = {name: count for name, count in deployed().items() if count and not _has_file(name)}
@@ -96,20 +97,3 @@ def _has_file(name: str) -> bool:
 def _title() -> str:
     backend = urlsplit(os.environ.get("PULUMI_BACKEND_URL", "")).netloc
     return f"{TITLE}: {backend}" if backend else TITLE
-
-
-def _homes() -> list[dict[str, str]]:
-    """Each backend once, with the reader's login to it."""
-    homes: dict[str, dict[str, str]] = {}
-    for name, text in sorted(ci_variables().items()):
-        cloud = name.removeprefix("TIDEMILL_").partition("_")[0].lower()
-        if not name.startswith(("TIDEMILL_AWS_", "TIDEMILL_GCP_")) or not text:
-            continue
-        login = json_object(name, text)
-        url = login.get("backend_url")
-        if not isinstance(url, str) or "preview" not in login:
-            raise click.UsageError(f"{name}: backend_url and preview are required (docs/ci.md).")
-        region = parse_qs(urlsplit(url).query).get("region", [""])[0]
-        home = {"home": name, "cloud": cloud, "region": region, "backend_url": url}
-        homes.setdefault(url, {**home, "provider": login.get("provider", ""), "preview": login["preview"]})
-    return list(homes.values())

@@ -17,6 +17,11 @@ CHECKED: dict[str, tuple[str, str, tuple[str, ...]]] = {}
 """Without a region the provider fails by itself, and says so."""
 
 TAGS: dict[str, dict[str, Any]] = {
+    "aws:allowedAccountIds": {
+        "type": ["array", "string"],
+        "items": {"pattern": r"^\d{12}$"},
+        "description": "The stack's account, as a list of one id: the provider and CI refuse a login to another one.",
+    },
     "aws:assumeRoles": {
         "type": ["array", "string"],
         "description": "Roles to assume one after the other, as a list: [{roleArn: …}].",

@@ -1,10 +1,16 @@
 """Facts about AWS that the platform team's commands need."""
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from components.config import NewNetwork, Queue, StackConfig
 
 CLIENT = ("boto3", "botocore", "pulumi_aws")
 REGION = "us-west-2"
 """Of a new stack."""
+BACKEND = "s3://"
+"""How the URL of a backend on this cloud begins."""
 
 SETTINGS = (
     "accessKey", "allowedAccountIds", "assumeRoleWithWebIdentity", "assumeRoles", "customCaBundle", "defaultTags",
@@ -54,3 +60,27 @@ def network_zones(config: StackConfig) -> int | None:
 
 def in_one_zone(queue: Queue) -> bool:
     return queue.aws.placement_group == "cluster"
+
+
+_ANOTHER_LOGIN = ("assumeRoles", "assumeRoleWithWebIdentity", "profile")
+
+
+def wrong_home(identity: str, settings: Mapping[str, Any]) -> str | None:
+    """The account of a role, and the key of a stack file that does not admit it; None if it is admitted or unknown.
+
+    Args:
+        identity: The role's ARN.
+    """
+    role = re.match(r"arn:[\w-]+:iam::(\d{12}):role/", identity)
+    if not role or any(settings.get(f"aws:{name}") for name in _ANOTHER_LOGIN):
+        return None
+    allowed, forbidden = (_accounts(settings.get(f"aws:{name}AccountIds")) for name in ("allowed", "forbidden"))
+    if allowed and role[1] not in allowed:
+        return f"the account {role[1]}; aws:allowedAccountIds: {', '.join(allowed)}"
+    return f"the account {role[1]}, which is one of aws:forbiddenAccountIds" if role[1] in forbidden else None
+
+
+def _accounts(value: Any) -> list[str]:
+    """The account ids of a provider's key: a list, or its JSON."""
+    listed = value if isinstance(value, list) else re.findall(r"[^\s,\[\]\"']+", str(value or ""))
+    return [str(each) for each in listed]

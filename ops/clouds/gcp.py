@@ -1,10 +1,16 @@
 """Facts about GCP that the platform team's commands need."""
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from components.config import Queue, StackConfig
 
 CLIENT = ("google.", "googleapiclient", "pulumi_gcp")
 REGION = "us-central1"
 """Of a new stack."""
+BACKEND = "gs://"
+"""How the URL of a backend on this cloud begins."""
 
 SETTINGS = (
     "accessToken", "addPulumiAttributionLabel", "batching", "billingProject", "credentials", "defaultLabels",
@@ -53,3 +59,16 @@ def network_zones(config: StackConfig) -> int | None:
 
 def in_one_zone(queue: Queue) -> bool:
     return False
+
+
+def wrong_home(identity: str, settings: Mapping[str, Any]) -> str | None:
+    """The project of a service account, if a stack file names another one; None if it is admitted or unknown.
+
+    Args:
+        identity: The account's address.
+    """
+    account = re.fullmatch(r"[^@]+@([a-z0-9-]+)\.iam\.gserviceaccount\.com", identity)
+    project = settings.get("gcp:project")
+    if not account or not project or settings.get("gcp:impersonateServiceAccount") or account[1] == project:
+        return None
+    return f"the project {account[1]}; gcp:project: {project}"

@@ -133,7 +133,7 @@ def test_a_stack_with_a_known_home_is_told_with_its_login(monkeypatch):
     monkeypatch.setenv("CI_VARIABLES", json.dumps({"TIDEMILL_AWS_PROD": json.dumps(HOME), "OTHER": "text"}))
     done = CliRunner().invoke(affected, ["--all", "--with-login", "--json"])
     assert done.exit_code == 0, done.output
-    found = {row["stack"]: row["login"] for row in json.loads(done.output)}
+    found = {row["stack"]: row["login"] for row in json.loads(done.stdout)}
     assert "vision-prod" in found
     assert "vision-gcp-prod" not in found
     assert found["vision-prod"] == {
