@@ -8,6 +8,7 @@ import pulumi
 
 TEAM_TAG = "tidemill:team"
 ENVIRONMENT_TAG = "tidemill:environment"
+MOST_OBJECT_TAGS = 10
 
 _Args = TypeVar("_Args")
 
@@ -50,6 +51,16 @@ def team_labels(team: str, environment: str) -> dict[str, str]:
 def named(tags: Mapping[str, pulumi.Input[str]] | None, name: str) -> dict[str, pulumi.Input[str]]:
     """Tags with a ``Name``, by which the AWS console lists some resources."""
     return {**(tags or {}), "Name": name}
+
+
+def object_tags(tags: Mapping[str, pulumi.Input[str]] | None) -> dict[str, pulumi.Input[str]] | None:
+    """Tags of an S3 object, which has at most ten: all of them, or Tidemill's alone where they are more.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html
+    """
+    if tags is None or len(tags) <= MOST_OBJECT_TAGS:
+        return None if tags is None else dict(tags)
+    return {key: value for key, value in tags.items() if key.startswith("tidemill:")}
 
 
 def child_name(name: str, imported: str | None) -> str:

@@ -1,5 +1,6 @@
-"""Keys of a stack on AWS: those of Pulumi's provider."""
+"""Keys of a stack on AWS: those of Pulumi's provider, and which tags AWS takes."""
 
+import re
 from typing import Any
 
 from ..config.types import DIRECTIONS
@@ -38,3 +39,38 @@ Source: https://www.pulumi.com/registry/packages/aws/installation-configuration/
 
 CREDENTIALS = ("aws:secretKey", "aws:token")
 """Source: as above."""
+
+MOST_TAGS = 20
+"""A resource has at most 50. A job has those of its definition too, and fails with more: the rest is for a job's own
+(`MAX_TAGS` in tidemill/client/plan/tags.py), for Tidemill's, and for those that Batch adds to its machines.
+
+Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitJob.html (propagateTags)
+"""
+
+# Source: https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
+_TAG_TEXT = re.compile(r"[\w .:/=+@-]*")
+_TAG_ALPHABET = "letters, digits, spaces and any of _ . : / = + - @"
+
+
+def wrong_tag_key(key: str) -> tuple[str, str] | None:
+    """The keys that are allowed instead of this one, and what to do; None if AWS takes it."""
+    if key.lower().startswith("aws:"):
+        return "keys that do not begin with aws:, which AWS keeps for itself", "Rename it"
+    if not 1 <= len(key) <= 128:
+        return f"keys of 1 to 128 characters; this one has {len(key)}", "Shorten it" if key else "Name the tag"
+    if not _TAG_TEXT.fullmatch(key):
+        return f"keys of {_TAG_ALPHABET}", "Leave out the other characters"
+    if key.lower() == "name":
+        return "keys other than Name, by which AWS's console lists resources and which Tidemill sets", "Rename it"
+    return None
+
+
+def wrong_tag_value(value: str) -> tuple[str, str] | None:
+    """The same of a value, which may be empty."""
+    if value.lower().startswith("aws:"):
+        return "values that do not begin with aws:, which AWS keeps for itself", "Change it"
+    if len(value) > 256:
+        return f"values of at most 256 characters; this one has {len(value)}", "Shorten it"
+    if not _TAG_TEXT.fullmatch(value):
+        return f"values of {_TAG_ALPHABET}", "Leave out the other characters"
+    return None

@@ -37,7 +37,8 @@ class AwsParts:
         self.config = config
         self.account = account_of(parent)
         self.child = pulumi.ResourceOptions(parent=parent)
-        self.tags = team_tags(config.team, config.environment)
+        self._own_tags = team_tags(config.team, config.environment)
+        self.tags = {**config.company_tags, **self._own_tags}
         network, registry = config.network.shared, config.registry.shared
         self._shared_network = shared_output(name, "network", network, AwsSharedOutput, parent)
         self._shared_registry = shared_output(name, "registry", registry, AwsSharedOutput, parent)
@@ -181,7 +182,7 @@ class AwsParts:
         if wanted is None:
             return []
         given = wanted.model_dump(exclude={"billing_account"})
-        args = AwsBudgetArgs(**given, topic=self.config.monitoring.topic, cost_tags=self.tags, tags=self.tags)
+        args = AwsBudgetArgs(**given, topic=self.config.monitoring.topic, cost_tags=self._own_tags, tags=self.tags)
         return [AwsBudget(f"{name}-budget", args, self.child)]
 
     def _make_file_system(self, name: str, key: str) -> AwsFileSystem:

@@ -7,7 +7,7 @@ import pulumi_aws as aws
 
 from tidemill import layout
 
-from ..base import as_args, child_name, token
+from ..base import as_args, child_name, object_tags, token
 from ..config import Store, part
 from . import key
 from .account import account_of
@@ -162,7 +162,7 @@ class AwsStore(pulumi.ComponentResource):
             key=layout.DESCRIPTOR,
             content=descriptor,
             content_type="application/json",
-            tags=self._tags,
+            tags=object_tags(self._tags),
             opts=self._child,
         )
         return pulumi.Output.concat(self.uri, "/", written.key)

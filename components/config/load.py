@@ -197,13 +197,21 @@ def from_file(path: Path) -> StackConfig:
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
-    settings = read_file(path)["config"]
-    check_settings(settings)
+    given = read_file(path)["config"]
+    check_settings(given)
+    settings = {**_defaults(path), **given}
     config = parse({key.partition(":")[2]: value for key, value in settings.items() if key.startswith(f"{PROJECT}:")})
     region, project = (settings.get(f"{config.cloud}:{key}") for key in ("region", "project"))
     # The schema finds values that are not text.
     check_place(config, region if isinstance(region, str) else None, project if isinstance(project, str) else None)
     return config
+
+
+def _defaults(path: Path) -> dict[str, Any]:
+    """The values that a project sets for all stacks: defaults in the Pulumi.yaml beside the folder of stack files."""
+    project = path.absolute().parent.parent / "Pulumi.yaml"
+    declared = read_file(project)["config"] if project.is_file() else {}
+    return {key: one["default"] for key, one in declared.items() if isinstance(one, dict) and one.get("default")}
 
 
 def _from_json(model: type[BaseModel], key: str, text: str) -> Any:

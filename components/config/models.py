@@ -271,6 +271,23 @@ class StackConfig(Model):
         examples=[["replace"]],
     )
 
+    tags: dict[str, str] = Field(
+        default={},
+        description="Your company's own tags (on GCP labels) of everything that the stack makes, machines, volumes and "
+        "network interfaces included. They are added to those of `environment_tags`; where both have a key, this "
+        "one's value counts. Quote numbers.",
+        examples=[
+            {"CostCenter": "4711", "Owner": "vision@example.com"},
+            {"cost-center": "4711", "owner": "vision"},
+        ],
+    )
+    environment_tags: dict[Name, dict[CloudName, dict[str, str]]] = Field(
+        default={},
+        description="The same for all stacks of an environment, by environment and cloud, because the clouds spell "
+        "keys differently. It belongs into Pulumi.yaml, as the default of this key; a stack file that sets it "
+        "replaces that default.",
+        examples=[{"prod": {DEFAULT: {"CostCenter": "4711"}}}],
+    )
     overrides: dict[
         Annotated[str, matching(re.compile(r"\S(.*\S)?"), "the name of a resource, as the preview shows it", 300)],
         Annotated[dict[str, Any], Field(min_length=1)],
@@ -305,6 +322,16 @@ class StackConfig(Model):
         arns = [arn for queue in self.queues.values() for arn in queue.secrets.values()]
         arns += self.monitoring.job_channels.values()
         return [service for service in ("secretsmanager", "sns", "ssm") if any(f":{service}:" in arn for arn in arns)]
+
+    @property
+    def tags_of_environment(self) -> dict[str, str]:
+        """The company's tags of all stacks of this environment on this cloud."""
+        return self.environment_tags.get(self.environment, {}).get(self.cloud, {})
+
+    @property
+    def company_tags(self) -> dict[str, str]:
+        """The company's tags of this stack: those of its environment, and over them its own."""
+        return {**self.tags_of_environment, **self.tags}
 
     @property
     def may_replace(self) -> bool:

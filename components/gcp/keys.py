@@ -1,5 +1,6 @@
-"""Keys of a stack on GCP: those of Pulumi's provider."""
+"""Keys of a stack on GCP: those of Pulumi's provider, and which labels GCP takes."""
 
+import re
 from typing import Any
 
 from ..config.types import DIRECTIONS
@@ -46,3 +47,39 @@ TAGS: dict[str, dict[str, Any]] = {
 
 CREDENTIALS = ("gcp:accessToken", "gcp:credentials")
 """Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
+
+MOST_TAGS = 50
+"""A resource has at most 64; some are Tidemill's or Google's own."""
+
+# Network tags, which firewall rules read, are another thing.
+# Source: https://cloud.google.com/resource-manager/docs/labels-overview#requirements
+_TAG_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_TAG_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+# A hump of `CostCenter`, but not each letter of `IDs`.
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_OTHER = re.compile(r"[^a-z0-9_-]+")
+
+
+def wrong_tag_key(key: str) -> tuple[str, str] | None:
+    """The keys that are allowed instead of this one, and what to do; None if GCP takes it."""
+    if key.startswith("goog"):
+        return "keys that do not begin with goog, which Google keeps for itself", "Rename it"
+    if _TAG_KEY.fullmatch(key):
+        return None
+    allowed = "keys of 1 to 63 lower-case letters, digits, _ and -, beginning with a letter"
+    spelled = _spelled(key)
+    return allowed, f"On GCP spell it {spelled}" if _TAG_KEY.fullmatch(spelled) else "Rename it"
+
+
+def wrong_tag_value(value: str) -> tuple[str, str] | None:
+    """The same of a value, which may be empty."""
+    if _TAG_VALUE.fullmatch(value):
+        return None
+    spelled = _spelled(value)
+    fix = f"On GCP spell it {spelled}" if spelled and _TAG_VALUE.fullmatch(spelled) else "Change it"
+    return "values of at most 63 lower-case letters, digits, _ and -", fix
+
+
+def _spelled(text: str) -> str:
+    """A text of AWS's in the alphabet of labels: `CostCenter` is `cost-center`."""
+    return _OTHER.sub("-", _HUMP.sub("-", text).lower()).strip("-_")

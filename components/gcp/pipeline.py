@@ -32,7 +32,7 @@ class GcpParts:
     def __init__(self, name: str, config: StackConfig, parent: pulumi.ComponentResource) -> None:
         self.config = config
         self.child = pulumi.ResourceOptions(parent=parent)
-        self.labels = team_labels(config.team, config.environment)
+        self.labels = {**config.company_tags, **team_labels(config.team, config.environment)}
         project = Project(parent)
         network, registry = config.network.shared, config.registry.shared
         self._shared_network = shared_output(name, "network", network, GcpSharedOutput, parent)

@@ -15,7 +15,7 @@ from ...aws.offerings import check_offered
 from ...aws.policy import grant
 from ...aws.submitter import jobs_statements, submit_statement
 from ...aws.subnets import subnets_in
-from ...base import as_args, child_name, named, token
+from ...base import as_args, child_name, named, object_tags, token
 from ...config import ConfigError, Queue, Rung, part
 from ...config.errors import key_path, shown
 from ...zones import chosen
@@ -191,7 +191,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
             ),
             tag_specifications=[
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags)
-                for kind in ("instance", "volume")
+                for kind in _tagged(self._args.tags)
             ],
             capacity_reservation_specification=reservation(rung) if rung else None,
             instance_market_options=block(rung) if rung else None,
@@ -224,7 +224,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
             content=self._args.worker_image,
             content_type="text/plain",
             server_side_encryption="AES256",  # no secret, and machines need no KMS key for it
-            tags=self._args.tags,
+            tags=object_tags(self._args.tags),
             opts=self._child,
         )
 
@@ -327,6 +327,18 @@ class AwsBatchQueue(pulumi.ComponentResource):
     def submit_arns(self) -> list[pulumi.Output[str]]:
         """The resources that SubmitJob names: the queue and every revision of its job definitions."""
         return [self.arn, *self._revisions]
+
+
+def _tagged(tags: Mapping[str, str] | None) -> list[str]:
+    """Kinds of what Batch makes from the template, and tags. No template tags Spot requests, which cost nothing: where
+    one does, no On-Demand machine starts, and the rungs of a queue share theirs.
+
+    Network interfaces get tags where a company's are among them: for Tidemill's alone, stacks that run already would
+    get new machines.
+    Source: https://github.com/github-aws-runners/terraform-aws-github-runner/issues/4561
+    """
+    company = any(not key.startswith("tidemill:") for key in tags or {})
+    return ["instance", "volume", *(["network-interface"] if company else [])]
 
 
 def _label(rung: Rung) -> str:

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from tidemill.client.site import Log
 from tidemill.errors import CallerError
 
-MAX_TAGS = 40
-"""A resource on AWS has at most 50, and some are the stack's and ours."""
+MAX_TAGS = 25
+"""A job on AWS fails with more than 50, those of its definition included: 20 of the stack's own and some of ours.
+
+Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitJob.html (propagateTags)
+"""
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 _TEXT = re.compile(r"[\w .:/=+@-]*")
 _KEY = "1 to 128 letters, digits, spaces and any of _ . : / = + - @"
