@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from ops.clouds import CLIENTS
+from tidemill.errors import CallerError
 
 # Each command is the function of its name. Loading all of them takes a second (both clouds' SDKs and the engine's), so
 # listing them loads none.
@@ -36,9 +37,11 @@ class Commands(click.Group):
     """The group of them."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a cloud whose part is not installed is the caller's to install."""
+        """Run a command; a cloud whose part is not installed is the caller's to install, a bad price file to mend."""
         try:
             return super().invoke(ctx)
+        except CallerError as error:
+            raise click.UsageError(str(error)) from None
         except ModuleNotFoundError as error:
             cloud = next((cloud for cloud, names in CLIENTS.items() if (error.name or "").startswith(names)), None)
             if cloud is None:

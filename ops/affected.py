@@ -39,6 +39,7 @@ def _of_clouds() -> Iterator[tuple[str, str]]:
 RULES = (
     ("stacks/", NONE),  # stack files are looked at first; the rest is for editors
     *_of_clouds(),
+    ("tidemill/prices/data/own.json", ALL),
     ("components/", ALL),
     ("policy/", ALL),
     # A stack's program reads some of it; the rest is the client and the worker, whose image a stack names by digest.

@@ -63,7 +63,14 @@ class _Candidate:
 
 
 def job_cost(
-    queue: Queue, cloud: str, region: str, item_seconds: float, *, item: Resources | None = None, container: int = 1
+    queue: Queue,
+    cloud: str,
+    region: str,
+    item_seconds: float,
+    *,
+    item: Resources | None = None,
+    container: int = 1,
+    at_most: bool = False,
 ) -> CostRange:
     """Estimate the cost of so many seconds of items on a queue.
 
@@ -74,10 +81,11 @@ def job_cost(
         item_seconds: Wall-clock seconds in slots, of all items and all their attempts together.
         item: Resources of an item; None for the queue's.
         container: Items that share a container, where the job sizes it.
+        at_most: For a limit: count a machine without a price in the region at the dearest known elsewhere.
     """
-    service = services.of_queue(cloud, queue)
+    service, price = services.of_queue(cloud, queue), prices.at_most if at_most else prices.machine
     able = [
-        _Candidate(machine, slots, prices.machine(cloud, region, machine.type, gpus=machine.gpus))
+        _Candidate(machine, slots, price(cloud, region, machine.type, gpus=machine.gpus))
         for machine in queue.machines
         if (slots := capacity.slots(service, machine, item or queue.item, container))
     ]

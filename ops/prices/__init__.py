@@ -14,6 +14,7 @@ import click
 from components.rooms import CLOUDS
 from ops.clouds import facts
 from ops.prices import pages
+from ops.prices.own import set_price
 from ops.prices.region import (
     Answer,
     ChangeCount,
@@ -24,6 +25,7 @@ from ops.prices.region import (
     today,
     write,
 )
+from ops.prices.shares import coverage
 from tidemill import prices as table
 
 
@@ -158,5 +160,8 @@ def _alone() -> Iterator[None]:
             raise click.UsageError("another refresh is running in this checkout; wait for its end.") from None
         yield
 
+
+prices.add_command(set_price)
+prices.add_command(coverage)
 
 __all__ = ["Region", "prices"]

@@ -99,8 +99,7 @@ class Region:
 
 def read(cloud: str, name: str) -> Region:
     """A region of the table; an empty one if the table does not have it."""
-    path = table.DATA / cloud / f"{name}{table.SUFFIX}"
-    content = json.loads(gzip.decompress(path.read_bytes())) if name in table.covered(cloud) else {}
+    content = table.content(cloud, name)
     return Region(cloud, name, {part: content[part] for part in VALUES if part in content}, content.get(SERVICES, {}))
 
 

@@ -40,6 +40,7 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("tidemill/planned_fleet.py", "high", _COUNTS),
     ("tidemill/__init__.py", "high", _COUNTS),
     ("tidemill/rooms.py", "high", _COUNTS),
+    ("tidemill/errors.py", "medium", _COUNTS),
     *((f"tidemill/{each}/__init__.py", "high", _COUNTS) for each in ("clouds", "services", *_RECORDS)),
     # Their data is refreshed now and then.
     ("tidemill/machines/", "medium", "the machines that the policies count by change"),

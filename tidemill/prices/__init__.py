@@ -1,8 +1,8 @@
 """The clouds' offerings and prices: a dated table of machines and services by region.
 
 ``data/<cloud>/<region>.json.gz`` holds one region, and is read when a price of that region is asked for. Nothing in it
-is guessed: a price that is not there is unknown, never zero. ``python -m ops prices refresh`` writes it anew. All
-prices are in USD, before taxes, discounts, free tiers and commitments.
+is guessed: a price that is not there is unknown, never zero. ``python -m ops prices refresh`` writes it anew.
+``data/own.json`` has a company's own prices. All are in USD, before taxes, discounts, free tiers and commitments.
 """
 
 from __future__ import annotations

@@ -5,11 +5,16 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from tidemill.errors import CallerError
+from tidemill.prices import own
 
 DATA = Path(__file__).parent / "data"
 SUFFIX = ".json.gz"
@@ -66,25 +71,24 @@ def machine(cloud: str, region: str, type: str, *, gpus: int = 0) -> MachinePric
         type: Such as `c7i.2xlarge` or `n2-standard-8`.
         gpus: GPUs of the machine. They are part of the type, but for GCP's n1, which has T4s attached to it.
     """
-    table = _region(cloud, region)
-    name = f"{type}+{gpus}t4" if gpus and type.startswith("n1-") else type
-    on_demand, spot = table.get("on_demand", {}), table.get("spot", {})
-    fixed, seen = on_demand.get("usd_hour", {}).get(name), spot.get("usd_hour", {}).get(name)
-    if fixed is None and seen is None:
+    fixed = on_demand(cloud, region, type, gpus=gpus)
+    part = _region(cloud, region).get("spot", {})
+    seen = part.get("usd_hour", {}).get(_key(type, gpus))
+    ranged = SpotRange(seen[0], seen[1], _date(part), part["source"]) if seen else None
+    known = [each for each in (fixed, ranged) if each]
+    if not known:
         return None
-    ranged = SpotRange(seen[0], seen[1], _date(spot), spot["source"]) if seen else None
-    parts = [part for part, price in ((on_demand, fixed), (spot, seen)) if price is not None]
-    sources = "; ".join(dict.fromkeys(part["source"] for part in parts))
-    return MachinePrice(fixed, ranged, min(map(_date, parts)), sources)
+    sources = "; ".join(dict.fromkeys(each.source for each in known))
+    return MachinePrice(fixed and fixed.usd, ranged, min(each.as_of for each in known), sources)
 
 
 def on_demand(cloud: str, region: str, type: str, *, gpus: int = 0) -> ServicePrice | None:  # noqa: A002
-    """The On-Demand price of a machine per hour, with the date and source of that alone; see `machine`."""
-    price = machine(cloud, region, type, gpus=gpus)
-    if price is None or price.on_demand is None:
-        return None
-    part = _region(cloud, region)["on_demand"]
-    return ServicePrice(price.on_demand, _date(part), part["source"])
+    """The On-Demand price of a machine per hour, the company's own if it has one; see `machine`."""
+    if agreed := own.read(DATA / own.NAME).get((cloud, region, _key(type, gpus))):
+        return ServicePrice(agreed.usd_hour, agreed.as_of, agreed.source)
+    part = _region(cloud, region).get("on_demand", {})
+    usd = part.get("usd_hour", {}).get(_key(type, gpus))
+    return None if usd is None else ServicePrice(usd, _date(part), part["source"])
 
 
 def interruption(cloud: str, region: str, type: str) -> Interruption | None:  # noqa: A002
@@ -119,7 +123,8 @@ def offering(cloud: str, region: str, type: str) -> Offering | None:  # noqa: A0
 
 def regions(cloud: str) -> list[str]:
     """Regions of a cloud with at least one known price; it reads them all."""
-    return [name for name in covered(cloud) if {"on_demand", "spot"} & _region(cloud, name).keys()]
+    listed = {name for name in covered(cloud) if {"on_demand", "spot"} & _region(cloud, name).keys()}
+    return sorted(listed | _agreed(cloud).keys())
 
 
 def covered(cloud: str) -> list[str]:
@@ -127,19 +132,47 @@ def covered(cloud: str) -> list[str]:
     return sorted(path.name.removesuffix(SUFFIX) for path in (DATA / cloud).glob(f"*{SUFFIX}"))
 
 
-@cache
 def types(cloud: str) -> frozenset[str]:
-    """The types with a known On-Demand price in any region."""
-    return frozenset(
-        kind for name in covered(cloud) for kind in _region(cloud, name).get("on_demand", {}).get("usd_hour", ())
-    )
+    """The types with a known On-Demand price in any region, named as the table names them."""
+    listed = (_region(cloud, name).get("on_demand", {}).get("usd_hour", ()) for name in covered(cloud))
+    return frozenset(chain.from_iterable([*listed, *_agreed(cloud).values()]))
+
+
+def content(cloud: str, region: str) -> dict[str, Any]:
+    """A region's file as it is stored; nothing where there is no file.
+
+    Raises:
+        CallerError: The file is not whole.
+    """
+    if region not in covered(cloud):
+        return {}
+    path = DATA / cloud / f"{region}{SUFFIX}"
+    try:
+        return json.loads(gzip.decompress(path.read_bytes()))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        problem = f"the price file {path} is not whole ({error})."
+        raise CallerError(
+            problem, "Restore it from git, or delete it and run `python -m ops prices refresh`."
+        ) from None
+
+
+def _agreed(cloud: str) -> dict[str, list[str]]:
+    """The types with a price of the company's own, by region."""
+    types: dict[str, list[str]] = {}
+    for price in own.read(DATA / own.NAME).values():
+        if price.cloud == cloud:
+            types.setdefault(price.region, []).append(price.type)
+    return types
+
+
+def _key(type: str, gpus: int) -> str:  # noqa: A002
+    """The name of a machine in the table, which includes T4s that are attached to it."""
+    return f"{type}+{gpus}t4" if gpus and type.startswith("n1-") else type
 
 
 @cache
 def _region(cloud: str, region: str) -> Mapping[str, Any]:
-    if region not in covered(cloud):
-        return {}
-    return json.loads(gzip.decompress((DATA / cloud / f"{region}{SUFFIX}").read_bytes()))
+    return content(cloud, region)
 
 
 def _date(part: Mapping[str, Any]) -> datetime.date:

@@ -102,8 +102,9 @@ def _no_cap(cloud: str, kinds: Sequence[str]) -> str:
     rule = next(name for name in KINDS if name.startswith(f"{cloud}-") and name.endswith("-money-cap"))
     return (
         f"no price is known anywhere for {', '.join(kinds[:_NAMED])}{more}, so no cap on money per hour holds. Take "
-        f"other families, refresh the table (python -m ops prices refresh --cloud {cloud}), or have the policy pack's "
-        f"config say what a vCPU and hour of them counts, in USD: in {_config()}, "
+        f"other families, refresh the table (python -m ops prices refresh --cloud {cloud}), set the price that you pay "
+        f"(python -m ops prices set --cloud {cloud} --type {kinds[0]} ...), or have the policy pack's config say what "
+        f"a vCPU and hour of them counts, in USD: in {_config()}, "
         f'"{rule}": {{"unknownUsdPerCpuHour": 0.1}}.'
     )
 

@@ -129,6 +129,7 @@ ALLOWED = {
         "tidemill.prices",
         "tidemill.services",
     ],
+    "__main__": ["tidemill.errors"],
     # It does the same on an account as the pipeline's users.
     "ops.first_account": ["tidemill"],
     "policy": ["tidemill.capacity", "tidemill.mountable", "tidemill.planned_fleet", "tidemill.prices"],
@@ -136,7 +137,7 @@ ALLOWED = {
     **{f"tidemill.services.{each}.lease": ["tidemill.ledger"] for each in ("batch", "local", "pubsub")},
     "tidemill.descriptor": ["tidemill.layout"],
     "tidemill.machines": ["tidemill.machines"],
-    "tidemill.prices": ["tidemill.machines", "tidemill.prices"],
+    "tidemill.prices": ["tidemill.errors", "tidemill.machines", "tidemill.prices"],
     "tidemill.capacity": ["tidemill.prices", "tidemill.services"],
     "tidemill.planned_fleet": ["tidemill.capacity", "tidemill.machines", "tidemill.prices", "tidemill.services"],
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tidemill.client.plan.place import Placement
 from tidemill.client.site import Log, Site
@@ -73,27 +74,33 @@ def _price(site: Site, place: Placement, log: Log) -> float:
     """USD per hour of an item on the queue's most expensive machine, with all rungs at their `max_cpus`.
 
     Raises:
-        CallerError: A rung has no known price.
+        CallerError: A machine that a rung may start has no known price, nor has its family.
     """
     from tidemill.money import job_cost
 
     descriptor, queue = site.descriptor, place.queue
-    cost = job_cost(queue, descriptor.cloud, descriptor.region, _HOUR, item=place.resources, container=place.slots)
-    replaced = [kind for kind in cost.spot.unknown if kind not in cost.on_demand.unknown]
+    ask = partial(job_cost, queue, descriptor.cloud, descriptor.region, _HOUR, item=place.resources)
+    here, cost = (ask(container=place.slots, at_most=at_most) for at_most in (False, True))
+    replaced = [kind for kind in here.spot.unknown if kind not in here.on_demand.unknown]
     if replaced and any(rung.market == "spot" for rung in queue.capacity):
         kinds = ", ".join(replaced)
         log(f"no Spot price is known of {kinds}; the limit counts the On-Demand price, so the job may end early.")
-    hourly = {"spot": cost.spot.high, "on_demand": cost.on_demand.high}
+    if elsewhere := [kind for kind in here.on_demand.unknown if kind not in cost.on_demand.unknown]:
+        kinds = ", ".join(elsewhere)
+        log(f"no price is known in {descriptor.region} of {kinds}; the limit counts the dearest one known elsewhere.")
+    hourly = {"spot": cost.spot, "on_demand": cost.on_demand}
     total = 0.0
     for rung in queue.capacity:
         usd = hourly[rung.market]
-        if usd is None:
+        missing = [kind for kind in usd.unknown if kind in cost.on_demand.unknown]
+        if usd.high is None or missing:
             raise CallerError(
-                f"`max_usd` needs a price, and none is known of queue {place.queue_name!r} in {descriptor.region}.",
+                f"`max_usd` needs the price of every machine of queue {place.queue_name!r}, and none is known, in "
+                f"{descriptor.region} or elsewhere, of {', '.join(missing) or 'any'}.",
                 "State what an hour of an item's share of a machine costs: `usd_per_item_hour`.",
                 what="max_usd",
             )
-        total += rung.max_cpus * usd
+        total += rung.max_cpus * usd.high
     log(f"The limit counts prices, {cost.origin}.")
     return total / sum(rung.max_cpus for rung in queue.capacity)
 

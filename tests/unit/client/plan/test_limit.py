@@ -90,10 +90,27 @@ def test_the_price_is_that_of_the_dearest_machine_on_the_rungs_as_large_as_they_
 def test_without_a_spot_price_the_on_demand_price_is_taken_and_said(monkeypatch: pytest.MonkeyPatch):
     known = prices.machine("aws", "us-east-1", "c7i.2xlarge")
     assert known is not None
-    monkeypatch.setattr(prices, "machine", lambda *_, **__: replace(known, spot=None))
+    for asked in ("machine", "at_most"):
+        monkeypatch.setattr(prices, asked, lambda *_, **__: replace(known, spot=None))
     usd, said, cost = price_of(SPOT, cloud="aws", region="us-east-1", machines=queue().machines)
     assert usd == cost.on_demand.high
     assert any("no Spot price is known" in text for text in said)
+
+
+def test_a_machine_without_a_price_counts_as_the_dearest_known_elsewhere():
+    usd, said, cost = price_of(FURTHER, cloud="aws", region="eu-west-1", machines=queue().machines)
+    known = prices.at_most("aws", "eu-west-1", queue().machines[0].type)
+    assert known is not None
+    assert known.on_demand is not None
+    assert cost.on_demand.high is None
+    assert usd > 0
+    assert any("no price is known in eu-west-1 of" in text and "dearest one known elsewhere" in text for text in said)
+
+
+def test_a_limit_is_refused_where_one_machine_has_no_price_at_all():
+    strange = [*queue().machines, queue().machines[0].model_copy(update={"type": "zz9.large"})]
+    with pytest.raises(CallerError, match=r"in us-east-1 or elsewhere, of zz9\.large\..*usd_per_item_hour"):
+        price_of(SPOT, FURTHER, cloud="aws", region="us-east-1", machines=strange)
 
 
 def test_the_same_name_with_another_limit_is_refused_and_with_the_same_is_the_same_job():
