@@ -4,6 +4,8 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Network
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import click
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from components.config import ConfigError, StackConfig, from_file
+from components.config import ConfigError, NewNetwork, StackConfig, from_file
 from components.config.errors import nearest, shown
 from components.config.load import read_file
+from components.config.ranges import derived
 from components.schema import schema
 from ops import project
 from ops.clouds import facts
@@ -30,8 +33,8 @@ _EXAMPLES = {"aws:region": "us-west-2", "gcp:region": "us-central1", "gcp:projec
 def check(stacks: tuple[str, ...]) -> None:
     """Check the named stack files of stacks/, or all: schema, rules between keys, names, waivers, duplicate pipelines.
 
-    Prints one line per invalid file and then exits 2. It asks no cloud, so it cannot know whether the resources that a
-    file names exist.
+    Prints one line per invalid file and then exits 2; networks that overlap are warnings. It asks no cloud, so it
+    cannot know whether the resources that a file names exist.
     """
     every = sorted(project.STACKS.glob("Pulumi.*.yaml"))
     paths = [project.stack_file(stack) for stack in stacks] or every
@@ -40,6 +43,8 @@ def check(stacks: tuple[str, ...]) -> None:
         click.echo(line, err=True)
     if faults:
         sys.exit(WRONG)
+    for line in overlaps(paths, [path for path in every if path not in paths]):
+        click.echo(line, err=True)
     click.echo(f"All {len(paths)} stack files are valid." if len(paths) > 1 else f"{paths[0].name} is valid.")
 
 
@@ -54,6 +59,37 @@ def problems(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
     faults = {path: _problem(path) or _crossing(path, environments) or twice.get(path) for path in paths}
     # Some errors begin with the file's name themselves.
     return [f"{path.name}: {line.removeprefix(f'{path.name}: ')}" for path, line in faults.items() if line]
+
+
+def overlaps(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
+    """One line per pair of stacks whose new networks have addresses in common, which only matters once they are joined.
+
+    A network that is older than its file's `cidr`, or whose range comes from a pool, may have another range: no file
+    tells.
+    """
+    ranges = {path: found for path in [*others, *paths] if (found := _range(path))}
+    return [
+        f"{path.name}: warning: tidemill:network.create.cidr: {ranges[path]} overlaps {ranges[other]} of {other.name}. "
+        "Networks with addresses in common cannot be peered or attached to one transit gateway. Set `cidr` in the one "
+        "that is not deployed yet."
+        for other, path in combinations(ranges, 2)
+        if (path in paths or other in paths) and ranges[path].overlaps(ranges[other])
+    ]
+
+
+def _range(path: Path) -> IPv4Network | None:
+    """The range that a stack's new network gets; None if no file tells it."""
+    try:
+        config, keys = from_file(path), read_file(path)["config"]
+    except ConfigError:
+        return None
+    if config.network.existing or config.network.shared:
+        return None
+    new = config.network.create or NewNetwork()
+    region = keys.get(f"{config.cloud}:region")
+    if new.ipam_pool or not (new.cidr or region):
+        return None
+    return IPv4Network(new.cidr or derived(f"{config.team}-{config.environment}-network", str(region)))
 
 
 def _problem(path: Path) -> str | None:

@@ -21,7 +21,7 @@ def network(new: NewNetwork, services: Collection[str], staying: int, book: Book
         yield book.line("network: NAT gateway", 1, "nat_gateway_hour", HOURS_A_MONTH)
         yield book.line("network: address of the NAT gateway", 1, "public_ipv4_hour", HOURS_A_MONTH)
     elif new.egress == "endpoints":
-        count = (_ENDPOINTS + len(services)) * new.zones
+        count = (_ENDPOINTS + len(services)) * len(new.zone_names or range(new.zones))
         yield book.line("network: interface endpoints in all zones", count, "interface_endpoint_hour", HOURS_A_MONTH)
 
 

@@ -8,8 +8,11 @@ import pulumi
 import pulumi_aws as aws
 
 from ..base import as_args, named, token
-from ..config import ConfigError, NewNetwork, part
+from ..config import NewNetwork, part
+from ..config.checks.common import check_range
+from ..config.ranges import derived
 from .account import account_of
+from .subnets import zones_for
 
 INTERFACE_ENDPOINTS = ("ecs", "ecs-agent", "ecs-telemetry", "ecr.api", "ecr.dkr", "logs")
 """The endpoints, apart from S3, that a Batch machine without internet needs.
@@ -24,11 +27,19 @@ class AwsNetworkArgs:
     """Arguments of `AwsNetwork`."""
 
     zones: int = 3
-    """Number of availability zones, one subnet each, 1 to 6; not for an existing network."""
+    """Number of availability zones, one subnet each, 1 to 6; not for an existing network. A network that has subnets
+    keeps their zones."""
+    zone_names: list[str] | None = None
+    """The zones in place of a number of them, as letters or in full."""
     egress: str = "public"
     """How machines reach the internet: `public`, `nat` or `endpoints`; not for an existing network."""
-    cidr: str = "10.0.0.0/16"
-    """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it."""
+    cidr: str | None = None
+    """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it. Without one, a new VPC gets a /18 of
+    10.0.0.0/8 that follows from its name and region, and a VPC that exists keeps its own."""
+    ipam_pool: pulumi.Input[str] | None = None
+    """An IPAM pool that gives the range, in place of `cidr`."""
+    netmask: int = 18
+    """Prefix length of the range that the IPAM pool gives, 16 to 20."""
     extra_endpoints: list[str] = field(default_factory=list)
     """Services that also need an interface endpoint if egress is `endpoints`, such as `secretsmanager`."""
     vpc_id: pulumi.Input[str] | None = None
@@ -78,8 +89,7 @@ class AwsNetwork(pulumi.ComponentResource):
             self.subnet_ids = pulumi.Output.from_input(args.subnet_ids or [])  # type: ignore[assignment]
             self.security_group_id = self._security_group("machines", "Machines: everything out, nothing in").id
         else:
-            wanted = {"zones": args.zones, "egress": args.egress, "cidr": args.cidr}
-            self._create(part(NewNetwork, wanted, "network", "create"))
+            self._create(self._checked())
         self.register_outputs(
             {"vpc_id": self.vpc_id, "subnet_ids": self.subnet_ids, "security_group_id": self.security_group_id}
         )
@@ -87,52 +97,53 @@ class AwsNetwork(pulumi.ComponentResource):
     def _tags(self, suffix: str) -> dict[str, Any]:
         return named(self._args.tags, f"{self._name_prefix}-{suffix}")
 
-    def _create(self, args: NewNetwork) -> None:
-        name = self._name_prefix
-        vpc = aws.ec2.Vpc(
+    def _checked(self) -> NewNetwork:
+        """The arguments of a new network by the rules of a stack file; what another resource gives is not known yet."""
+        defaults = AwsNetworkArgs()
+        given = {key: getattr(self._args, key) for key in NewNetwork.model_fields}
+        plain = {key: v for key, v in given.items() if v != getattr(defaults, key) and not isinstance(v, pulumi.Output)}
+        new = part(NewNetwork, plain, "network", "create")
+        if isinstance(self._args.ipam_pool, str | None):
+            check_range(new, ["network", "create"])
+        return new
+
+    def _vpc(self, args: NewNetwork) -> aws.ec2.Vpc:
+        name, pool = self._name_prefix, self._args.ipam_pool
+        given = pool is not None or args.cidr is not None
+        return aws.ec2.Vpc(
             f"{name}-vpc",
-            cidr_block=args.cidr,
+            cidr_block=args.cidr if given else account_of(self).region.apply(lambda region: derived(name, region)),
+            ipv4_ipam_pool_id=pool,
+            ipv4_netmask_length=None if pool is None else args.netmask,
             enable_dns_support=True,
             enable_dns_hostnames=True,
             tags=self._tags("vpc"),
-            opts=self._opts,
+            # A range that no key gives may follow from another rule in a later version; the VPC keeps the one it has.
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=None if given else ["cidrBlock"]),
         )
-        self.vpc_id = vpc.id
+
+    def _create(self, args: NewNetwork) -> None:
+        vpc = self._vpc(args)
+        self.vpc_id, self._range = vpc.id, vpc.cidr_block
         public = args.egress == "public"
         table = self._route_table("routes")
         if public:
             self._route("internet", table, gateway_id=self._internet_gateway().id)
-        zones = self._zones()
+        names = zones_for(self._name_prefix, args.zones, args.zone_names, self)
+        zones = {zone[-1]: zone for zone in names}
         subnets = {letter: self._subnet("subnet", zone, letter, table, public=public) for letter, zone in zones.items()}
         self.zones = [*zones.values()]
         self.subnet_ids = pulumi.Output.all(*[subnet.id for subnet in subnets.values()])
         self.security_group_id = self._security_group("machines", "Machines: everything out, nothing in").id
         if args.egress == "nat":
-            self._route("nat", table, nat_gateway_id=self._nat().id)
+            self._route("nat", table, nat_gateway_id=self._nat(names[0]).id)
         if args.egress == "endpoints":
             self._interface_endpoints()
         self._s3_endpoint(table)
 
-    def _zones(self) -> dict[str, str]:
-        """The region's first zones by letter. Each keeps its address block, independent of other zones."""
-        answer = aws.get_availability_zones(
-            state="available",
-            filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
-            opts=pulumi.InvokeOptions(parent=self),
-        )
-        names = sorted(answer.names)
-        if len(names) < self._args.zones:
-            raise ConfigError(
-                "tidemill:network.create.zones",
-                str(self._args.zones),
-                f"1 to {len(names)} in this region ({', '.join(names)})",
-                "Lower it",
-            )
-        return {zone[-1]: zone for zone in names[: self._args.zones]}
-
-    def _block(self, index: int) -> str:
-        blocks = list(ipaddress.IPv4Network(self._args.cidr).subnets(prefixlen_diff=4))
-        return str(blocks[index])
+    def _block(self, index: int) -> pulumi.Output[str]:
+        """A sixteenth of the VPC's range. Each zone keeps its own, independent of other zones."""
+        return self._range.apply(lambda cidr: str([*ipaddress.IPv4Network(cidr).subnets(prefixlen_diff=4)][index]))
 
     def _subnet(self, kind: str, zone: str, letter: str, table: aws.ec2.RouteTable, *, public: bool) -> aws.ec2.Subnet:
         name = f"{self._name_prefix}-{kind}-{letter}"
@@ -169,12 +180,11 @@ class AwsNetwork(pulumi.ComponentResource):
             f"{self._name_prefix}-gateway", vpc_id=self.vpc_id, tags=self._tags("gateway"), opts=self._opts
         )
 
-    def _nat(self) -> aws.ec2.NatGateway:
+    def _nat(self, zone: str) -> aws.ec2.NatGateway:
         gateway = self._internet_gateway()
         table = self._route_table("public-routes")
         self._route("internet", table, gateway_id=gateway.id)
-        letter, zone = next(iter(self._zones().items()))
-        subnet = self._subnet("public", zone, letter, table, public=True)
+        subnet = self._subnet("public", zone, zone[-1], table, public=True)
         address = aws.ec2.Eip(f"{self._name_prefix}-address", domain="vpc", tags=self._tags("address"), opts=self._opts)
         return aws.ec2.NatGateway(
             f"{self._name_prefix}-nat",

@@ -33,9 +33,16 @@ class AwsSharedArgs:
     egress: str = "nat"
     """How machines reach the internet: `nat` or `endpoints`. They have no public addresses."""
     zones: int = 3
-    """Number of availability zones, one subnet each, 1 to 6."""
-    cidr: str = "10.0.0.0/16"
-    """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it."""
+    """Number of availability zones, one subnet each, 1 to 6. A network that has subnets keeps their zones."""
+    zone_names: list[str] | None = None
+    """The zones in place of a number of them, as letters or in full."""
+    cidr: str | None = None
+    """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it. Without one, a new VPC gets a /18 of
+    10.0.0.0/8 that follows from its name and region, and a VPC that exists keeps its own."""
+    ipam_pool: pulumi.Input[str] | None = None
+    """An IPAM pool that gives the range, in place of `cidr`."""
+    netmask: int = 18
+    """Prefix length of the range that the IPAM pool gives, 16 to 20."""
     extra_endpoints: list[str] = field(default_factory=list)
     """Services that also need an interface endpoint if egress is `endpoints`, such as `secretsmanager`."""
     repositories: list[str] = field(default_factory=list)
@@ -78,8 +85,11 @@ class AwsShared(pulumi.ComponentResource):
             f"{name}-network",
             AwsNetworkArgs(
                 zones=args.zones,
+                zone_names=args.zone_names,
                 egress=args.egress,
                 cidr=args.cidr,
+                ipam_pool=args.ipam_pool,
+                netmask=args.netmask,
                 extra_endpoints=args.extra_endpoints,
                 tags=args.tags,
             ),

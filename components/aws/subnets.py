@@ -9,6 +9,9 @@ import pulumi_aws as aws
 
 from ..config import ConfigError
 from ..config.errors import shown
+from ..zones import zone_of
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def zones_of(subnet_ids: Sequence[str], parent: pulumi.Resource) -> list[str]:
@@ -42,3 +45,64 @@ def subnets_in(
         return subnet_ids
     kept = [index for index, zone in enumerate(zones) if zone in wanted]
     return pulumi.Output.from_input(subnet_ids).apply(lambda ids: [ids[index] for index in kept])
+
+
+def zones_for(network: str, count: int, names: Sequence[str] | None, parent: pulumi.Resource) -> list[str]:
+    """The zones of a new network's subnets, sorted: those that are named, or as many as are wanted.
+
+    Of the latter, zones in which the network has subnets come first, whatever AWS says of them today: a zone that is
+    impaired, new, or no longer offered to new customers neither costs a subnet nor moves one.
+
+    Raises:
+        ConfigError: the region has no such zone, or not so many.
+    """
+    found = _zones(parent, state="available") if names is None else _zones(parent)
+    if names is not None:
+        key = ("network", "create", "zone_names")
+        return sorted({zone_of((*key, index), name, found, "zones of the region") for index, name in enumerate(names)})
+    kept = _kept(network, parent)
+    zones = [*kept, *(zone for zone in found if zone not in kept)]
+    if len(zones) < count:
+        raise ConfigError(
+            "tidemill:network.create.zones",
+            str(count),
+            f"1 to {len(zones)} in this region ({', '.join(sorted(zones))})",
+            "Lower it",
+        )
+    return sorted(zones[:count])
+
+
+def _zones(parent: pulumi.Resource, state: str | None = None) -> list[str]:
+    """The region's zones that need no opt-in, sorted; without a state also those that are impaired."""
+    return sorted(
+        aws.get_availability_zones(
+            state=state,
+            filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
+            opts=pulumi.InvokeOptions(parent=parent),
+        ).names
+    )
+
+
+def _kept(network: str, parent: pulumi.Resource) -> list[str]:
+    """Zones in which the network has subnets, by the names that it gives them; none before the first `up`.
+
+    Raises:
+        ConfigError: several networks of the account have the name, and their zones differ.
+    """
+    opts = pulumi.InvokeOptions(parent=parent)
+    names = [f"{network}-subnet-{letter}" for letter in _LETTERS]
+    ids = aws.ec2.get_subnets(filters=[{"name": "tag:Name", "values": names}], opts=opts).ids
+    zones: dict[str, set[str]] = {}
+    for each in ids:
+        subnet = aws.ec2.get_subnet(id=each, opts=opts)
+        zones.setdefault(subnet.vpc_id, set()).add(subnet.availability_zone)
+    first, *others = zones.values() or [set[str]()]
+    if any(other != first for other in others):
+        raise ConfigError(
+            "tidemill:network.create.zone_names",
+            "nothing",
+            "the zones of this network",
+            "; ".join(f"{vpc} has {', '.join(sorted(found))}" for vpc, found in sorted(zones.items())),
+            sentence=f" is missing: {len(zones)} networks of the account are named {network}",
+        )
+    return sorted(first)

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from .model import Model
-from .types import NETWORK, SUBNETWORK, StackName, matching, unique
+from .ranges import RANGE
+from .types import IPAM_POOL, NETWORK, SUBNETWORK, StackName, Zone, matching, unique
 
 
 class NewNetwork(Model):
@@ -16,8 +17,14 @@ class NewNetwork(Model):
         default=3,
         ge=1,
         le=6,
-        description="AWS only. Availability zones, one subnet each. More zones, more Spot capacity. On GCP the one "
-        "subnetwork spans every zone of its region.",
+        description="AWS only. Number of availability zones, one subnet each. More zones, more Spot capacity. A "
+        "network that exists keeps its zones. On GCP the one subnetwork spans every zone of its region.",
+    )
+    zone_names: Annotated[list[Zone], unique] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=6,
+        description="AWS only. These zones in place of a number of them, as letters or in full: [a, b, c].",
     )
     egress: Literal["public", "nat", "endpoints"] = Field(
         default="public",
@@ -26,12 +33,21 @@ class NewNetwork(Model):
         "AWS 6 or more interface endpoints, each about $7 per month and zone idle; on GCP Private Google Access, "
         "nothing idle.",
     )
-    cidr: Annotated[
-        str, matching(re.compile(r"\d+\.\d+\.\d+\.\d+/(1[6-9]|20)"), "an IPv4 range such as 10.0.0.0/16, /16 to /20")
-    ] = Field(
-        default="10.0.0.0/16",
-        description="Address range of the VPC; every zone gets a sixteenth of it. On GCP all of it is the "
-        "subnetwork's.",
+    cidr: Annotated[str, matching(RANGE, "an IPv4 range such as 10.4.0.0/16, /16 to /20")] | None = Field(
+        default=None,
+        description="Address range of the VPC, /16 to /20; every zone gets a sixteenth of it. On GCP all of it is the "
+        "subnetwork's. Left out, it is a /18 of 10.0.0.0/8 that follows from team, environment and region; a "
+        "network that exists keeps its range.",
+        examples=["10.4.0.0/16"],
+    )
+    ipam_pool: Annotated[str, matching(IPAM_POOL, "an id such as ipam-pool-0123456789abcdef0")] | None = Field(
+        default=None,
+        description="AWS only. Let this IPAM pool of the region give the range, in place of `cidr`. The pool's owner "
+        "pays per address in use.",
+        examples=["ipam-pool-0123456789abcdef0"],
+    )
+    netmask: int = Field(
+        default=18, ge=16, le=20, description="AWS only. Prefix length of the range that the IPAM pool gives."
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from ..rooms import DEFAULT, CloudName, cloud_room
-from .checks.common import check_private
+from .checks.common import check_range
 from .errors import ConfigError, from_pydantic
 from .load import program_values
 from .model import Model
@@ -52,7 +52,7 @@ def from_pulumi() -> SharedConfig:
     """
     try:
         config = SharedConfig.model_validate(program_values(PROJECT, SharedConfig, ["cloud"]))
-        check_private(config.network.cidr, ["network", "cidr"])
+        check_range(config.network, ["network"])
         cloud_room(config.cloud, "checks").check_shared(config)
     except ValidationError as error:
         raise _renamed(from_pydantic(error, SharedConfig)) from None

@@ -32,6 +32,8 @@ SNS_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:(?P<region>[a-z0-9-]+):\d{12}:[\w-]{
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Notify_Users_Alarm_Changes.html"""
 CHANNEL = re.compile(rf"{_PROJECT}/notificationChannels/\d{{1,30}}")
 """A notification channel of Cloud Monitoring."""
+IPAM_POOL = re.compile(r"ipam-pool-[0-9a-f]{8,17}")
+"""A pool of addresses of Amazon VPC IPAM."""
 BILLING_ACCOUNT = re.compile(r"[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}")
 """A billing account of GCP. Source: https://cloud.google.com/billing/docs/how-to/find-billing-account-id"""
 NETWORK = re.compile(rf"{_PROJECT}/global/networks/[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")

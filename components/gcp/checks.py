@@ -10,6 +10,7 @@ from ..config.checks.imports import check_gcp_imports
 from ..config.errors import ConfigError, key_path, shown
 from ..config.models import Budget, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
+from ..config.network_models import NewNetwork
 from ..config.shared_models import SharedConfig
 from ..config.types import GCP_KEY, GCP_PRINCIPAL, TOPIC
 
@@ -49,8 +50,8 @@ def check_stack(config: StackConfig) -> None:
 
 def check_shared(config: SharedConfig) -> None:
     hint = "Leave it out; a subnetwork spans its region's zones, and Private Google Access all of its services"
-    common.refuse(["network"], config.network, "zones", _ON_AWS, hint)
     common.refuse(["network"], config.network, "extra_endpoints", _ON_AWS, hint)
+    check_new(config.network, ["network"])
     hint = "Leave it out; push images of any name to the stack's one repository"
     common.refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
 
@@ -106,15 +107,21 @@ def _network(config: StackConfig) -> None:
     common.check_one_network(config.network)
     new, existing = config.network.create, config.network.existing
     if new is not None:
-        common.refuse(
-            ["network", "create"], new, "zones", _ON_AWS, "Leave it out; a subnetwork spans its region's zones"
-        )
+        check_new(new, ["network", "create"])
     if existing is None:
         return
     here = ["network", "existing"]
     for key in ("vpc_id", "subnet_ids"):
         common.refuse(here, existing, key, _ON_AWS, "Name network and subnetwork")
     common.check_all_set(here, existing, ("network", "subnetwork"))
+
+
+def check_new(new: NewNetwork, path: Sequence[str]) -> None:
+    """A new network has no keys that only AWS has."""
+    for key in ("zones", "zone_names"):
+        common.refuse(path, new, key, _ON_AWS, "Leave it out; a subnetwork spans its region's zones")
+    for key in ("ipam_pool", "netmask"):
+        common.refuse(path, new, key, _ON_AWS, "Give the range in cidr")
 
 
 def check_logs(logs: Logs) -> None:

@@ -7,6 +7,7 @@ import pulumi_gcp as gcp
 
 from ..base import as_args, token
 from ..config import NewNetwork, part
+from ..config.ranges import derived
 from .project import Project
 
 _ANYWHERE = "0.0.0.0/0"
@@ -18,8 +19,9 @@ class GcpNetworkArgs:
 
     egress: str = "public"
     """How machines reach the internet: `public`, `nat` or `endpoints`; not for an existing network."""
-    cidr: str = "10.0.0.0/16"
-    """Address range of the subnetwork, /16 to /20; not for an existing network."""
+    cidr: str | None = None
+    """Address range of the subnetwork, /16 to /20; not for an existing network. Without one, a new subnetwork gets a
+    /18 of 10.0.0.0/8 that follows from its name and region, and a subnetwork that exists keeps its own."""
     network: pulumi.Input[str] | None = None
     """An existing network, `projects/<project>/global/networks/<name>`, which stays unchanged."""
     subnetwork: pulumi.Input[str] | None = None
@@ -49,6 +51,8 @@ class GcpNetwork(pulumi.ComponentResource):
     """The network."""
     subnetwork: pulumi.Output[str]
     """The machines' subnetwork."""
+    range: pulumi.Output[str] | None
+    """Address range of the subnetwork that it makes; None in an existing network."""
     external_addresses: bool
     """True if machines need public addresses to reach the internet."""
 
@@ -64,6 +68,7 @@ class GcpNetwork(pulumi.ComponentResource):
             self.network = pulumi.Output.from_input(args.network)
             self.subnetwork = pulumi.Output.from_input(args.subnetwork)
             self.external_addresses = False
+            self.range = None
         else:
             self._create(part(NewNetwork, {"egress": args.egress, "cidr": args.cidr}, "network", "create"))
         self.register_outputs({"network": self.network, "subnetwork": self.subnetwork})
@@ -77,9 +82,14 @@ class GcpNetwork(pulumi.ComponentResource):
             f"{name}-subnet",
             network=network.id,
             region=region,
-            ip_cidr_range=args.cidr,
+            ip_cidr_range=args.cidr or region.apply(lambda region: derived(name, region)),
             private_ip_google_access=True,
-            opts=pulumi.ResourceOptions(parent=self, protect=not self._replace),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                protect=not self._replace,
+                # A range that no key gives may follow from another rule in a later version; it keeps the one it has.
+                ignore_changes=None if args.cidr else ["ipCidrRange"],
+            ),
         )
         gcp.compute.Firewall(
             f"{name}-closed",
@@ -93,7 +103,7 @@ class GcpNetwork(pulumi.ComponentResource):
         )
         if args.egress == "nat":
             self._nat(network, subnetwork, region)
-        self.network, self.subnetwork = network.id, subnetwork.id
+        self.network, self.subnetwork, self.range = network.id, subnetwork.id, subnetwork.ip_cidr_range
         self.external_addresses = args.egress == "public"
 
     def _nat(

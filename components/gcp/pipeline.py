@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from ..base import team_labels
-from ..config import NewNetwork, StackConfig
+from ..config import StackConfig
 from ..describe import as_text, describe
 from ..images import resolve, shared_repositories
 from ..services.queues import make_queues, monitored_by
@@ -120,9 +120,7 @@ class GcpParts:
             file_system=key,
             settings=config.file_systems[key],
             network=self.network.network,
-            client_range=range_of(subnetwork, self.network)
-            if subnetwork
-            else (config.network.create or NewNetwork()).cidr,
+            client_range=self.network.range or range_of(subnetwork or "", self.network),
             host_project=network is not None and not network.startswith(f"projects/{project}/"),
             purge=config.may_purge,
             labels=self.labels,

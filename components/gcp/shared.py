@@ -32,8 +32,9 @@ class GcpSharedArgs:
     """The repository's name, `shared-prod`, which the platform team types when it pushes."""
     egress: str = "nat"
     """How machines reach the internet: `nat` or `endpoints`. They have no public addresses."""
-    cidr: str = "10.0.0.0/16"
-    """Address range of the subnetwork, /16 to /20."""
+    cidr: str | None = None
+    """Address range of the subnetwork, /16 to /20. Without one, a new subnetwork gets a /18 of 10.0.0.0/8 that follows
+    from its name and region, and a subnetwork that exists keeps its own."""
     keep_images: int = 100
     """Versions kept of each image; the oldest beyond it are deleted."""
     expire_untagged_after_days: int = 14

@@ -318,6 +318,14 @@ CHECKS = (
         "components/gcp/identity.py, or the path in tidemill/clouds/gcp/advice.py.",
     ),
     Check(
+        AWS,
+        "A pool of IPAM gives the network its range",
+        "set tidemill:network: {create: {ipam_pool: POOL, netmask: 20}} in a new stack; pulumi up; pulumi preview",
+        "the VPC has a /20 of the pool, its subnets a /24 each; the preview changes nothing.",
+        "Read `cidr_block` of the VPC in the error of the first subnet, and correct `_vpc` in "
+        "components/aws/network.py.",
+    ),
+    Check(
         BOTH,
         "`pulumi destroy` leaves nothing",
         "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",

@@ -100,6 +100,10 @@ class Recorder(mocks.Mocks):
 
     resources: list[Made] = field(default_factory=list)
     zones: list[str] = field(default_factory=lambda: list(ZONES))
+    allotted: str = ""
+    """The range that an IPAM pool gives."""
+    impaired: set[str] = field(default_factory=set)
+    """Zones that are not available today."""
     stacks: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Outputs of other stacks by `organization/project/stack`."""
     unsold: set[str] = field(default_factory=set)
@@ -112,6 +116,8 @@ class Recorder(mocks.Mocks):
     """Sizes in GiB of the Filestore instances of the tier basic_hdd that are there, by name."""
     subnets: dict[str, str] = field(default_factory=dict)
     """Zones of existing subnets by their ids."""
+    named_subnets: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """VPC and `Name` of those that a network of the program made, by their ids."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Record a custom resource and return the outputs that others refer to."""
@@ -127,6 +133,8 @@ class Recorder(mocks.Mocks):
         outputs["keyId"] = f"{name}-key-id"
         outputs["ecsClusterArn"] = f"arn:mock:ecs:cluster/{name}"
         outputs["allocationId"] = f"{name}-allocation"
+        if args.inputs.get("ipv4IpamPoolId"):
+            outputs["cidrBlock"] = self.allotted
         if args.typ == "aws:batch/jobDefinition:JobDefinition":
             outputs["arn"] += ":1"
         if args.typ == "gcp:serviceaccount/account:Account":
@@ -159,7 +167,8 @@ class Recorder(mocks.Mocks):
             return found
         answer = dict(_INVOKES[args.token])
         if args.token.endswith("getAvailabilityZones"):
-            answer["names"] = self.zones
+            hidden = self.impaired if args.args.get("state") == "available" else set()
+            answer["names"] = [zone for zone in self.zones if zone not in hidden]
         return answer
 
     def _ami(self, asked: dict[str, Any]) -> Any:
@@ -186,8 +195,14 @@ class Recorder(mocks.Mocks):
         kind = args.token.rpartition(":")[2]
         if kind == "getSubnet":
             zone = self.subnets.get(args.args["id"])
-            found = {"id": args.args["id"], "availabilityZone": zone}
+            vpc, _ = self.named_subnets.get(args.args["id"], ("vpc-other", ""))
+            found = {"id": args.args["id"], "availabilityZone": zone, "vpcId": vpc}
             return found if zone else ({}, [("id", "InvalidSubnetID.NotFound")])
+        if kind == "getSubnets":
+            (wanted,) = args.args["filters"]
+            assert wanted["name"] == "tag:Name"
+            ids = [each for each, (_, name) in self.named_subnets.items() if name in wanted["values"]]
+            return {"id": REGION, "region": REGION, "ids": ids}
         if kind == "getSubnetwork":
             return {"ipCidrRange": "10.8.0.0/20", **args.args}
         if kind == "getMachineTypes":

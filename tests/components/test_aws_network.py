@@ -1,9 +1,15 @@
 """The network in each of its shapes. Recording mocks prove what is requested, not that AWS accepts it."""
 
+import ipaddress
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
 import pytest
 
 from components.aws.network import INTERFACE_ENDPOINTS, AwsNetwork, AwsNetworkArgs
 from components.config import ConfigError
+from components.config.ranges import derived
 from tests.components.recording import Recorder, run, run_with
 
 TAGS = {"tidemill:team": "vision"}
@@ -36,7 +42,7 @@ def test_public_subnets_have_addresses_and_a_block_by_their_zones_letter():
         "n-subnet-a": "us-west-2a",
         "n-subnet-b": "us-west-2b",
     }
-    assert sorted(inputs["cidrBlock"] for inputs in subnets.values()) == ["10.0.0.0/20", "10.0.16.0/20"]
+    assert [inputs["cidrBlock"] for inputs in subnets.values()] == [block(made, 0), block(made, 1)]
     assert all(inputs["mapPublicIpOnLaunch"] is True for inputs in subnets.values())
 
 
@@ -45,7 +51,118 @@ def test_a_zone_keeps_its_block_when_an_earlier_one_goes():
         Recorder(zones=["us-west-2b", "us-west-2c"]), lambda: AwsNetwork("n", AwsNetworkArgs(zones=1, tags=TAGS))
     )
     assert made.one("ec2.Subnet").name == "n-subnet-b"
-    assert made.one("ec2.Subnet").inputs["cidrBlock"] == "10.0.16.0/20"
+    assert made.one("ec2.Subnet").inputs["cidrBlock"] == block(made, 1)
+
+
+def block(made: Recorder, index: int) -> str:
+    """A sixteenth of the VPC's range."""
+    whole = ipaddress.IPv4Network(made.one("ec2.Vpc").inputs["cidrBlock"])
+    return str([*whole.subnets(prefixlen_diff=4)][index])
+
+
+def up(*zones: str, vpc: str = "vpc-1", network: str = "n") -> Recorder:
+    """The account after an `up` of a network: its subnets are there, under the names that it gave them."""
+    ids = {f"subnet-{vpc}-{zone[-1]}": zone for zone in zones}
+    names = {each: (vpc, f"{network}-subnet-{zone[-1]}") for each, zone in ids.items()}
+    return Recorder(subnets=ids, named_subnets=names)
+
+
+def zones_of(recorder: Recorder, **settings: Any) -> list[str]:
+    made = run_with(recorder, lambda: AwsNetwork("n", AwsNetworkArgs(tags=TAGS, **settings)))
+    return [subnet.inputs["availabilityZone"] for subnet in made.of("ec2.Subnet")]
+
+
+A, B, C, D = (f"us-west-2{letter}" for letter in "abcd")
+
+
+@pytest.mark.parametrize(
+    ("kept", "answer", "impaired", "wanted"),
+    [
+        pytest.param([A, B, C], [A, B, C, D], {B}, [A, B, C], id="a zone is impaired"),
+        pytest.param([A, B, C], [A, C, D], set(), [A, B, C], id="a zone is not listed any more"),
+        pytest.param([A, B, C], [], set(), [A, B, C], id="nothing is listed"),
+        pytest.param([B, C, D], [A, B, C, D], set(), [B, C, D], id="a new zone comes first"),
+        pytest.param([A, C, D], [A, B, C, D], set(), [A, C, D], id="a zone is well again"),
+        pytest.param([A, C], [A, B, C, D], {B}, [A, C, D], id="the first up stopped half-way"),
+        pytest.param([A, B, C, D], [A, B, C, D], {A}, [A, B, C], id="fewer are wanted"),
+        pytest.param([], [A, B, C, D], {B}, [A, C, D], id="nothing is there yet"),
+    ],
+)
+def test_a_network_keeps_its_zones_whatever_the_region_answers(kept, answer, impaired, wanted):
+    recorder = up(*kept)
+    recorder.zones, recorder.impaired = answer, impaired
+    assert zones_of(recorder) == wanted
+
+
+def test_zones_of_another_network_do_not_count():
+    assert zones_of(up(C, D, network="other"), zones=2) == [A, B]
+
+
+def test_networks_of_one_name_in_the_same_zones_are_no_question():
+    first, second = up(B, C), up(B, C, vpc="vpc-2")
+    both = Recorder(subnets=first.subnets | second.subnets, named_subnets=first.named_subnets | second.named_subnets)
+    assert zones_of(both, zones=2) == [B, C]
+
+
+def test_networks_of_one_name_in_different_zones_need_names():
+    first, second = up(A, B), up(B, C, vpc="vpc-2")
+    found = {"subnets": first.subnets | second.subnets, "named_subnets": first.named_subnets | second.named_subnets}
+    with pytest.raises(ConfigError, match=r"zone_names is missing: 2 networks .* named n") as caught:
+        zones_of(Recorder(**found), zones=2)
+    assert f"vpc-1 has {A}, {B}; vpc-2 has {B}, {C}" in str(caught.value)
+    assert zones_of(Recorder(**found), zone_names=["b", "c"]) == [B, C]
+
+
+def test_zones_by_name_need_not_be_available_today():
+    recorder = up(A, B)
+    recorder.impaired = {D}
+    assert zones_of(recorder, zone_names=["d", A]) == [A, D]
+
+
+def test_a_zone_that_the_region_lacks():
+    with pytest.raises(ConfigError, match=r"network.create.zone_names\[1\]: \"e\" .* zones of the region: us-west-2a"):
+        network(zone_names=["a", "e"])
+
+
+def test_a_range_that_no_key_gives_follows_from_the_name_and_stays():
+    made = network()
+    assert made.one("ec2.Vpc").inputs["cidrBlock"] == derived("n", "us-west-2")
+    assert made.one("ec2.Vpc").options["ignore_changes"] == ["cidrBlock"]
+
+
+def test_a_range_of_a_key_can_be_changed():
+    made = network(cidr="10.4.0.0/16", zones=2)
+    assert made.one("ec2.Vpc").inputs["cidrBlock"] == "10.4.0.0/16"
+    assert made.one("ec2.Vpc").options["ignore_changes"] == []
+    assert [subnet.inputs["cidrBlock"] for subnet in made.of("ec2.Subnet")] == ["10.4.0.0/20", "10.4.16.0/20"]
+
+
+@pytest.mark.parametrize("wrap", [str, pulumi.Output.from_input])
+def test_a_pool_gives_the_range(wrap: Callable[[str], Any]):
+    def program() -> None:
+        AwsNetwork("n", AwsNetworkArgs(ipam_pool=wrap("ipam-pool-0123456789abcdef0"), netmask=20, zones=1))
+
+    made = run_with(Recorder(allotted="10.8.0.0/20"), program)
+    vpc = made.one("ec2.Vpc")
+    assert vpc.inputs["ipv4IpamPoolId"].startswith("ipam-pool-")
+    assert vpc.inputs["ipv4NetmaskLength"] == 20
+    assert "cidrBlock" not in vpc.inputs
+    assert made.one("ec2.Subnet").inputs["cidrBlock"] == "10.8.0.0/24"
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"cidr": "10.4.0.0/16", "ipam_pool": "ipam-pool-0123456789abcdef0"}, "cidr"),
+        ({"netmask": 20}, "netmask"),
+        ({"zones": 2, "zone_names": ["a"]}, "zones"),
+        ({"cidr": "10.0.0.0/21"}, "cidr"),
+        ({"ipam_pool": "pool"}, "ipam_pool"),
+    ],
+)
+def test_arguments_that_contradict_each_other(settings: dict[str, Any], key: str):
+    with pytest.raises(ConfigError, match=rf"^tidemill:network.create.{key}: "):
+        network(**settings)
 
 
 @pytest.mark.parametrize("egress", ["public", "nat", "endpoints"])

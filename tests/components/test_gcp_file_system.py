@@ -24,12 +24,13 @@ def stack(made: dict[str, Any] = BASIC, recorder: Recorder | None = None, **chan
 
 
 def test_it_is_protected_and_only_the_machines_subnetwork_mounts_it():
-    found = stack().one("filestore.Instance")
+    made = stack()
+    found, machines = made.one("filestore.Instance"), made.one("compute.Subnetwork").inputs["ipCidrRange"]
     assert (found.inputs["location"], found.inputs["tier"]) == ("us-central1-a", "BASIC_HDD")
     assert found.inputs["fileShares"] == {
         "name": "files",
         "capacityGb": 1024,
-        "nfsExportOptions": [{"ipRanges": ["10.0.0.0/16"], "accessMode": "READ_WRITE", "squashMode": "NO_ROOT_SQUASH"}],
+        "nfsExportOptions": [{"ipRanges": [machines], "accessMode": "READ_WRITE", "squashMode": "NO_ROOT_SQUASH"}],
     }
     assert found.inputs["networks"][0]["connectMode"] == "DIRECT_PEERING"
     assert found.inputs["deletionProtectionEnabled"] is True

@@ -3,6 +3,7 @@
 import pytest
 
 from components.config import ConfigError
+from components.config.ranges import derived
 from components.gcp.network import GcpNetwork, GcpNetworkArgs
 from tests.components.recording import Recorder, run
 from tests.fields import about
@@ -30,6 +31,13 @@ def test_the_network_is_in_custom_mode_with_one_subnetwork_that_reaches_googles_
         "privateIpGoogleAccess": True,
         "region": "us-central1",
     }
+
+
+def test_a_range_that_no_key_gives_follows_from_the_name_and_stays():
+    subnetwork = network()[0].one("compute.Subnetwork")
+    assert subnetwork.inputs["ipCidrRange"] == derived("n", "us-central1")
+    assert subnetwork.options["ignore_changes"] == ["ipCidrRange"]
+    assert network(cidr="172.16.0.0/18")[0].one("compute.Subnetwork").options["ignore_changes"] == []
 
 
 @pytest.mark.parametrize("egress", ["public", "nat", "endpoints"])

@@ -169,3 +169,27 @@ def test_a_stack_that_is_not_there_is_the_callers_mistake(stacks):
     code, output = run("vision-prd")
     assert code == 2
     assert "there is no stacks/Pulumi.vision-prd.yaml. Did you mean vision-dev? Stacks: vision-dev." in output
+
+
+def add(stacks, team: str, network: str) -> None:
+    text = f"{GOOD.replace('team: vision', f'team: {team}')}  tidemill:network: {network}\n"
+    (stacks / f"Pulumi.{team}-dev.yaml").write_text(text)
+
+
+def test_networks_with_addresses_in_common_are_a_warning_that_names_both(stacks):
+    add(stacks, "climate", "{create: {cidr: 10.4.0.0/16}}")
+    add(stacks, "tiny", "{create: {cidr: 10.4.128.0/18}}")
+    code, told = run("tiny-dev")
+    assert code == 0
+    assert told.startswith(
+        "Pulumi.tiny-dev.yaml: warning: tidemill:network.create.cidr: 10.4.128.0/18 overlaps 10.4.0.0/16 of "
+        "Pulumi.climate-dev.yaml."
+    )
+    assert run("vision-dev") == (0, "Pulumi.vision-dev.yaml is valid.\n")
+
+
+def test_a_range_that_a_pool_or_another_network_gives_is_not_known(stacks):
+    add(stacks, "climate", "{create: {cidr: 10.0.0.0/16}}")
+    add(stacks, "tiny", "{create: {ipam_pool: ipam-pool-0123456789abcdef0}}")
+    add(stacks, "mis", "{existing: {vpc_id: vpc-12345678, subnet_ids: [subnet-12345678]}}")
+    assert "warning" not in run()[1]

@@ -82,7 +82,7 @@ def test_defaults_and_ranges_are_said(schema):
 
 def test_what_steers_the_component_is_plain_and_what_may_come_from_another_resource_is_not(schema):
     network = schema["resources"]["tidemill:index:AwsNetwork"]["inputProperties"]
-    assert {name for name, value in network.items() if not value.get("plain")} == {"vpcId", "subnetIds"}
+    assert {name for name, value in network.items() if not value.get("plain")} == {"vpcId", "subnetIds", "ipamPool"}
     for described in schema["types"].values():
         assert all(value["plain"] for value in described["properties"].values())
     outputs = [value for resource in schema["resources"].values() for value in resource["properties"].values()]

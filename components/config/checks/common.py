@@ -12,7 +12,7 @@ from ... import machines
 from ..errors import ConfigError, key_path, missing, refuse, shown, unknown
 from ..models import Data, StackConfig
 from ..mount_models import Mount
-from ..network_models import Network
+from ..network_models import Network, NewNetwork
 from ..queue_models import Queue
 from .file_systems import check_mounted
 from .hosts import check_host, check_nested
@@ -41,7 +41,7 @@ _TAKEN_PATHS = (
 def check_stack(config: StackConfig) -> None:
     """Rules of a stack, except those of its queues."""
     if config.network.create:
-        check_private(config.network.create.cidr, ["network", "create", "cidr"])
+        check_range(config.network.create, ["network", "create"])
     check_worker(config)
 
 
@@ -54,6 +54,18 @@ def check_one_network(network: Network) -> None:
         )
 
 
+def check_range(new: NewNetwork, path: Sequence[str]) -> None:
+    """A new network has one source of its range and one of its zones, and its range is private."""
+    if new.cidr is not None:
+        check_private(new.cidr, [*path, "cidr"])
+    if new.ipam_pool is None:
+        refuse(path, new, "netmask", "only with ipam_pool", "Write the prefix length behind the range in cidr")
+    elif new.cidr is not None:
+        refuse(path, new, "cidr", "nothing together with ipam_pool, which gives the range", "Keep one of them")
+    if new.zone_names is not None:
+        refuse(path, new, "zones", "nothing together with zone_names", "Keep one of them")
+
+
 def check_private(cidr: str, path: Sequence[str]) -> None:
     """An address range must be private, and its host bits zero."""
     try:
@@ -64,7 +76,7 @@ def check_private(cidr: str, path: Sequence[str]) -> None:
         raise ConfigError(
             key_path(path),
             shown(cidr),
-            "a private IPv4 range whose host bits are zero, such as 10.0.0.0/16",
+            "a private IPv4 range whose host bits are zero, such as 10.4.0.0/16",
             "Take a range of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that nothing you peer with uses",
         )
 

@@ -57,6 +57,9 @@ def _used(config: StackConfig) -> Iterator[Named]:
 
 
 def _zones(config: StackConfig) -> Iterator[Named]:
+    new = config.network.create
+    for index, zone in enumerate(new.zone_names or [] if new else []):
+        yield ("network", "create", "zone_names", index), zone
     for name, queue in config.queues.items():
         for index, zone in enumerate(queue.machines.zones):
             yield ("queues", name, "machines", "zones", index), zone
