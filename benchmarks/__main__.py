@@ -37,6 +37,7 @@ NAMES = (
     "chaos",
     "fleet",
     "preview",
+    "review",
     "requests",
     "logs",
 )

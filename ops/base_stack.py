@@ -1,4 +1,4 @@
-"""The base of a change on localcloud: a commit's version of a stack, brought up, its protection recorded and lifted."""
+"""The base of a change on localcloud: a stack of a commit as it is once it is up, with its protection lifted."""
 
 import json
 import re
@@ -11,12 +11,16 @@ import yaml
 
 from components.rooms import DEFAULT
 from localcloud.cloud import Cloud, GcpCloud
-from ops import git, project
+from ops import git, kept_bases, project
+from ops.kept_bases import KeptBase
 from ops.processes import output
 from ops.review.document import Base
 
 _UP_SECONDS = 600
 _COMMAND_SECONDS = 60
+_STATE = "state.json"
+_ADDRESS = "localcloud.invalid"
+"""Stands in a kept state for host and port of a localcloud, which every run chooses anew."""
 _FOREIGN = (
     (re.compile(r"gs://([^/]+)"), r"storage/projects/_/buckets/\1"),
     (re.compile(r"(projects/[^/]+/secrets/[^/]+)"), r"secretmanager/\1"),
@@ -40,9 +44,10 @@ def lay_out(base: Base, stack: str, folder: Path) -> bool:
 
 
 def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | GcpCloud) -> frozenset[str]:
-    """Bring the base's stack up and lift every protection, so that a preview on it is complete.
+    """Put the base's stack into the state that it has when it is up, without protection, for a preview on it.
 
     The engine stops a preview at the first protected resource that it would delete, and does not show what follows.
+    A base that came up before is not brought up again: its state is kept (`kept_bases`).
 
     Args:
         today: The project folder in which the stack was created; its stack file has the salt and GCP's project.
@@ -57,19 +62,51 @@ def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | G
     if isinstance(cloud, GcpCloud):
         settings = yaml.safe_load(_stack_file(folder, stack).read_text(encoding="utf-8"))
         cloud.control("adopt", names=sorted(foreign(settings)))
-    env = cloud.env
+    state = _kept(base, stack, cloud) or _made(base, stack, folder, cloud)
+    deployment = json.loads(state)
+    protected = frozenset(each["urn"] for each in _resources(deployment) if each.pop("protect", False))
+    (folder / _STATE).write_text(json.dumps(deployment), encoding="utf-8")
+    code, text = _pulumi(stack, ["stack", "import", "--file", _STATE], folder, cloud.env, _COMMAND_SECONDS)
+    if code:
+        raise click.ClickException(f"{stack}: the engine does not take the state of {base}: {reason(text)}")
+    return protected
+
+
+def _kept(base: Base, stack: str, cloud: Cloud | GcpCloud) -> str | None:
+    """The state of a base that came up before, at home in a cloud that now has what it had; None if none is kept."""
+    if not kept_bases.used() or (kept := kept_bases.read(kept_bases.key(base, stack))) is None:
+        return None
+    click.echo(f"{stack}: comparing with {base}, as it came up before ...", err=True)
+    if isinstance(cloud, GcpCloud):
+        cloud.control("restore", resources=json.loads(json.dumps(kept.resources).replace(_ADDRESS, _address(cloud))))
+    return kept.state.replace(_ADDRESS, _address(cloud))
+
+
+def _made(base: Base, stack: str, folder: Path, cloud: Cloud | GcpCloud) -> str:
+    """Bring the base up and keep its state."""
     click.echo(f"{stack}: bringing up {base} on localcloud to compare with ...", err=True)
     up = ["up", "--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress"]
-    code, text = _pulumi(stack, up, folder, env, _UP_SECONDS)
+    code, text = _pulumi(stack, up, folder, cloud.env, _UP_SECONDS)
     if code:
         raise click.ClickException(
             f"{stack}: the base {base} does not come up on localcloud, so there is nothing to compare with: "
             f"{reason(text)} Name another commit with --base, or compare with your account: --on login."
         )
-    _, exported = _pulumi(stack, ["stack", "export"], folder, env, _COMMAND_SECONDS)
-    resources = json.loads(exported)["deployment"].get("resources", [])
-    _pulumi(stack, ["state", "unprotect", "--all", "--yes"], folder, env, _COMMAND_SECONDS)
-    return frozenset(each["urn"] for each in resources if each.get("protect"))
+    _, state = _pulumi(stack, ["stack", "export"], folder, cloud.env, _COMMAND_SECONDS)
+    if kept_bases.used():
+        # On AWS a preview asks for nothing that the stack itself has made.
+        there = cloud.control("resources") if isinstance(cloud, GcpCloud) else {}
+        resources = json.loads(json.dumps(there).replace(_address(cloud), _ADDRESS))
+        kept_bases.write(kept_bases.key(base, stack), KeptBase(state.replace(_address(cloud), _ADDRESS), resources))
+    return state
+
+
+def _resources(deployment: dict[str, Any]) -> list[dict[str, Any]]:
+    return deployment["deployment"].get("resources") or []
+
+
+def _address(cloud: Cloud | GcpCloud) -> str:
+    return cloud.url.removeprefix("http://")
 
 
 def foreign(value: Any) -> set[str]:

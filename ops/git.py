@@ -50,6 +50,18 @@ def content(commit: str, path: str) -> str | None:
     return None if output.returncode else output.stdout.decode(errors="replace")
 
 
+def tree(commit: str, names: tuple[str, ...]) -> str:
+    """The modes, object ids and names of files and folders of the project in a commit: a digest of their content.
+
+    Raises:
+        click.ClickException: git could not read them.
+    """
+    done = _git("ls-tree", "-z", commit, "--", *names)
+    if done.returncode:
+        raise click.ClickException(f"git ls-tree {commit}: {_said(done)}")
+    return done.stdout.decode()
+
+
 def extract(commit: str, names: tuple[str, ...], folder: Path) -> None:
     """Write files and folders of the project as they are in a commit; skip those that it does not have.
 

@@ -52,6 +52,7 @@ class GcpDaemon:
                 "token": lambda wanted: self.site.tokens.issue(wanted["principal"]),
                 "credentials": self._credentials,
                 "adopt": self._adopt,
+                "restore": self._restore,
                 "resources": lambda wanted: {name: self.site.resources.get(name) for name in
                                              self.site.resources.names(wanted.get("prefix", ""))},
             }  # fmt: skip
@@ -93,6 +94,12 @@ class GcpDaemon:
             if self.site.resources.get(name) is None:
                 self.site.resources.put(name, {"name": name.rpartition("/")[2]})
                 self.site.resources.set_policy(name, {"version": 1, "etag": "BwA=", "bindings": [owner]})
+
+    def _restore(self, wanted: dict[str, Any]) -> None:
+        """Register what another run's `resources` told, as records alone: no machine starts."""
+        for name, value in wanted["resources"].items():
+            if self.site.resources.get(name) is None:
+                self.site.resources.put(name, value)
 
     def stop(self) -> None:
         """End the plug-ins, last first and within a time limit, then the socket."""

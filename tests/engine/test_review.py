@@ -14,6 +14,7 @@ from ops.project import ROOT
 from tests.harness import typed
 from tests.ops.make_previews import load, record
 from tests.ops.scenarios import BASES
+from tidemill.folders import cache_folder
 
 SCENARIO = "wider-access"
 
@@ -54,6 +55,10 @@ def checkout(tmp_path_factory) -> Path:
     for stack in ("vision-dev", "vision-gcp-dev"):
         with stack_file(folder, stack) as config:
             config["tidemill:queues"]["nightly"] = {"images": {"default": "registry://digest:1.0.0"}}
+            if "gcp" in stack:
+                config["tidemill:file_systems"] = {"models": {"tier": "basic_ssd", "size_gib": 5120, "zone": "a"}}
+                mount = {"file_system": "models", "path": "/mnt/models"}
+                config["tidemill:queues"]["nightly"]["mounts"] = {"models": mount}
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "base")
@@ -70,6 +75,17 @@ def stack_file(folder: Path, stack: str) -> Iterator[dict]:
     content = yaml.safe_load(path.read_text())
     yield content["config"]
     path.write_text(yaml.safe_dump(content))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch) -> None:
+    """A cache folder with nothing but the built engine and Pub/Sub, as if this were not CI."""
+    folder = tmp_path_factory.mktemp("cache") / "tidemill"
+    folder.mkdir()
+    for built in ("engine", "pubsub"):
+        (folder / built).symlink_to(cache_folder() / built)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent))
+    monkeypatch.delenv("CI", raising=False)
 
 
 def review(folder: Path, stack: str, wanted: int) -> tuple[dict, str]:
@@ -89,18 +105,39 @@ def lost(found: dict) -> set[tuple[str, str]]:
     ("stack", "gone"),
     [
         ("vision-dev", {("critical", "vision-dev-registry-digest")}),
-        ("vision-gcp-dev", {("critical", f"vision-dev-nightly-{what}") for what in ("topic", "work", "dead")}),
+        (
+            "vision-gcp-dev",
+            {
+                ("critical", f"vision-dev-{what}")
+                for what in ("nightly-topic", "nightly-work", "nightly-dead", "fs-models-files")
+            },
+        ),
     ],
 )
 def test_a_queue_that_goes_is_compared_with_the_commit_that_the_branch_left(checkout, stack, gone):
     with stack_file(checkout, stack) as config:  # not committed
         del config["tidemill:queues"]["nightly"]
+        config.pop("tidemill:file_systems", None)
     found, markdown = review(checkout, stack, 5)
+    (kept,) = (cache_folder() / "bases").iterdir()
+    written = kept.stat().st_mtime_ns, kept.read_bytes()
+    assert review(checkout, stack, 5) == (found, markdown), "the kept base says the same"
+    assert kept.read_bytes() == written[1]
+    assert kept.stat().st_mtime_ns > written[0], "it was used"
     assert lost(found) == gone
     assert ("critical", "failed") in {(each["severity"], each["kind"]) for each in found["findings"]}, "protected"
     assert (found["failed"], found["first"], found["whole"]) == (False, False, True)
     assert found["base"].startswith("main (")
     assert f"`{stack}`: compared with `main (" in markdown
+
+
+def test_a_preview_asks_the_cloud_about_what_a_kept_base_made(checkout):
+    git(checkout, "checkout", "-q", "--", "stacks")
+    review(checkout, "vision-gcp-dev", 0)
+    with stack_file(checkout, "vision-gcp-dev") as config:
+        config["tidemill:file_systems"]["models"]["size_gib"] = 2560
+    found, _ = review(checkout, "vision-gcp-dev", 5)
+    assert "tidemill:file_systems.models.size_gib" in "".join(found["errors"])
 
 
 def test_a_stack_that_the_base_does_not_have_gets_no_verdict(checkout):

@@ -110,7 +110,8 @@ def test_an_account_is_what_it_is_compared_with_on_a_login():
         ({"tidemill:cloud": "gcp"}, "vision-dev: it is on aws in v1 and on gcp now. A stack cannot move; make another"),
     ],
 )
-def test_a_base_that_does_not_come_up_is_told(tmp_path, now, says):
+def test_a_base_that_does_not_come_up_is_told(tmp_path, monkeypatch, now, says):
+    monkeypatch.setenv("CI", "true")
     script = tmp_path / "pulumi"
     script.write_text("#!/bin/sh\necho 'error: update failed'\necho 'error: tidemill:queues: wrong' >&2\nexit 255\n")
     script.chmod(0o755)

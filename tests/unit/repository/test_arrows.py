@@ -123,6 +123,7 @@ ALLOWED = {
         "tidemill.capacity",
         "tidemill.errors",
         "tidemill.figures",
+        "tidemill.folders",
         "tidemill.layout",
         "tidemill.machines",
         "tidemill.planned_fleet",

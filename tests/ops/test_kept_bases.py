@@ -1,0 +1,129 @@
+"""States of bases in the user's cache folder. tests/engine/test_review.py compares reviews with and without one."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+import pytest
+
+from ops import git, kept_bases, project
+from ops.kept_bases import KeptBase
+from ops.review.document import Base
+from tests.ops.test_git import checkout, run  # noqa: F401
+
+KEPT = KeptBase('{"deployment": {}}', {"storage/projects/_/buckets/b": {"name": "b"}, "x": None})
+NAME = 64 * "a"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "tidemill" / "bases"
+
+
+def test_what_is_kept_is_read_again_and_only_its_user_may(folder):
+    assert kept_bases.read(NAME) is None
+    kept_bases.write(NAME, KEPT)
+    assert kept_bases.read(NAME) == KEPT
+    assert (folder.stat().st_mode & 0o777, (folder / NAME).stat().st_mode & 0o777) == (0o700, 0o600)
+    assert [each.name for each in folder.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("keep", [0, 1, 60, 70, -1])
+def test_a_damaged_one_is_not_trusted(folder, keep):
+    kept_bases.write(NAME, KEPT)
+    (folder / NAME).write_bytes((folder / NAME).read_bytes()[:keep])
+    assert kept_bases.read(NAME) is None
+    kept_bases.write(NAME, KEPT)
+    assert kept_bases.read(NAME) == KEPT
+
+
+def test_a_changed_byte_another_name_and_another_writer_are_not_trusted(folder):
+    kept_bases.write(NAME, KEPT)
+    whole = (folder / NAME).read_bytes()
+    for place in range(len(whole)):
+        (folder / NAME).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert kept_bases.read(NAME) is None, place
+    (folder / NAME).write_bytes(whole)
+    (folder / NAME).rename(folder / "other")
+    assert kept_bases.read("other") is None
+    (folder / NAME).write_bytes(whole)
+    assert kept_bases.read(NAME) == KEPT
+    (folder / NAME).chmod(0o620)
+    assert kept_bases.read(NAME) is None
+
+
+def test_what_was_used_longest_ago_makes_room(folder, monkeypatch):
+    for age, name in enumerate("abc"):
+        kept_bases.write(name, KEPT)
+        os.utime(folder / name, (age, age))
+    assert kept_bases.read("a") == KEPT, "which uses it"
+    monkeypatch.setattr(kept_bases, "_MOST_BYTES", 3 * (folder / "a").stat().st_size)
+    kept_bases.write("d", KEPT)
+    assert sorted(each.name for each in folder.iterdir()) == ["a", "c", "d"]
+
+
+def test_reviews_at_once_do_not_disturb_each_other(monkeypatch):
+    monkeypatch.setattr(kept_bases, "_MOST_BYTES", 1000)
+
+    def turn(number: int) -> bool:
+        name = str(number % 7)
+        kept_bases.write(name, KEPT)
+        return kept_bases.read(name) in (None, KEPT)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(turn, range(300)))
+
+
+def test_a_cache_that_cannot_be_written_stops_nothing(folder):
+    folder.parent.mkdir(parents=True)
+    folder.write_text("no folder")
+    kept_bases.write(NAME, KEPT)
+    assert kept_bases.read(NAME) is None
+
+
+@pytest.mark.parametrize(("value", "used"), [(None, True), ("", True), ("false", True), ("true", False), ("1", False)])
+def test_ci_neither_reads_nor_writes_one(monkeypatch, value, used):
+    monkeypatch.delenv("CI", raising=False)
+    if value is not None:
+        monkeypatch.setenv("CI", value)
+    assert kept_bases.used() is used
+
+
+def test_the_key_follows_all_that_decides_the_state(checkout, monkeypatch, tmp_path):  # noqa: F811
+    def key(commit: str = "change~1", stack: str = "vision-dev") -> str:
+        return kept_bases.key(Base(ref=commit, commit=git.base(commit).commit), stack)
+
+    keys = [key(), key("change"), key(stack="vision-prod")]
+    run(checkout, "switch", "-q", "change")
+    (checkout / "docs.md").write_text("nothing that a program reads\n")
+    run(checkout, "add", ".")
+    run(checkout, "commit", "-qm", "docs")
+    assert key("change") == keys[1], "other files decide nothing"
+    (checkout / "stacks" / "Pulumi.vision-dev.yaml").write_text("config: {tidemill:team: other}\n")
+    run(checkout, "commit", "-qam", "stack")
+    keys.append(key("change"))
+    for part, value in (("sys.version", "3.99"), ("_engine", lambda: "v9"), ("_VERSION", "0")):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"ops.kept_bases.{part}", value)
+            keys.append(key())
+    tool = tmp_path / "here" / "localcloud"
+    tool.mkdir(parents=True)
+    for name in kept_bases._TOOLS[1:]:
+        file = tmp_path / "here" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("")
+    monkeypatch.setattr(kept_bases, "_HERE", tmp_path / "here")
+    for text in ("one", "two"):
+        (tool / "cloud.py").write_text(text)
+        keys.append(key())
+    monkeypatch.setattr("importlib.metadata.distributions", list)
+    keys.append(key())
+    assert len({*keys}) == len(keys)
+
+
+def test_a_commit_that_git_does_not_have_has_no_key():
+    assert project.ROOT.is_dir()
+    with pytest.raises(click.ClickException, match="git ls-tree nothing"):
+        kept_bases.key(Base(ref="nothing", commit="nothing"), "vision-dev")
