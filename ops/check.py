@@ -21,6 +21,7 @@ from components.schema import schema
 from ops import project
 from ops.clouds import facts
 from ops.provider_settings import misspelled
+from ops.review.required_tags import lacking
 
 WRONG = 2
 _NO_ENVIRONMENTS = {"account", "default", "shared"}
@@ -98,7 +99,9 @@ def _problem(path: Path) -> str | None:
     except ConfigError as error:
         return str(error)
     wrong = misspelled(str(key) for key in read_file(path)["config"])
-    return str(wrong) if wrong else _against_schema(path) or _misnamed(path, config) or _unknown_rule(config)
+    if wrong:
+        return str(wrong)
+    return _against_schema(path) or _misnamed(path, config) or _unknown_rule(config) or lacking(config)
 
 
 def _against_schema(path: Path) -> str | None:

@@ -29,6 +29,8 @@ ELSEWHERE = (
     "profile",
 )  # fmt: skip
 """Settings that decide as whom, and in which account, a stack is made."""
+TAG_RULE = "aws-any-resource-tags"
+"""The policy rule that requires tags."""
 HOLDERS = ("role", "user", "group", "roles")
 """Inputs that name who gets permissions."""
 NAMES_ARE_PATTERNS = True

@@ -28,6 +28,7 @@ ELSEWHERE = (
     "universeDomain",
 )  # fmt: skip
 """Settings that decide as whom, and in which project, a stack is made."""
+TAG_RULE = "gcp-any-resource-labels"
 HOLDERS = ("member", "members")
 """Inputs that name who gets permissions."""
 ADMITS = ("attributeCondition", "attributeMapping", "aws", "oidc", "saml")

@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ops.engine_messages import advice
-from ops.review import access, capacity, compute, network, results, spot, state, watch
+from ops.review import access, capacity, compute, network, results, spot, state, tags, watch
 from ops.review.capacity import Prices
 from ops.review.diffs import properties
 from ops.review.document import Preview, Step
 from ops.review.models import SEVERITIES, Change, Finding, Review, StackReview
+from ops.review.required_tags import required
 from ops.review.values import clean
 from tidemill import prices as known_prices
 
@@ -50,6 +51,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         *access.findings(steps),
         *network.findings(steps),
         *watch.findings(steps),
+        *tags.findings(steps, required(preview.cloud, preview.environment)),
         *capacity.findings(fleets, steps),
         *spot.findings(steps, preview.cloud, preview.region, prices, preview.spot),
     ]

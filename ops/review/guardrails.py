@@ -127,6 +127,8 @@ def _looser(key: str, old: Any, new: Any) -> bool:
     """True if a setting lets more pass; one whose meaning is not known does."""
     if key == "enforcementLevel" and old in _LEVELS and new in _LEVELS:
         return _LEVELS.index(new) < _LEVELS.index(old)
+    if key in ("required", "allowed"):
+        return _fewer_tags(key, old, new)
     if key == "unknownUsdPerCpuHour":
         # 0, the default, refuses machines without a price; a lower price lets more of them pass.
         old, new = (math.inf if each in (None, 0) else each for each in (old, new))
@@ -136,6 +138,20 @@ def _looser(key: str, old: Any, new: Any) -> bool:
     if numbers and key.startswith(("min", "days", "unknown")):
         return new < old
     return not (new is True and old in (None, False))
+
+
+def _fewer_tags(key: str, old: Any, new: Any) -> bool:
+    """True if fewer tags are required, or more values of one are allowed."""
+    if key == "required":
+        return not _required(old) <= _required(new)
+    before, after = old or {}, new or {}
+    return any(name not in after or not set(after[name]) <= set(values) for name, values in before.items())
+
+
+def _required(keys: list[str] | None) -> set[str]:
+    """Keys of tags or labels. Without a list, Tidemill's own are required."""
+    own = ["tidemill:team", "tidemill:environment"]
+    return {key.replace("tidemill-", "tidemill:") for key in (own if keys is None else keys)}
 
 
 def _parts(setting: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who is told, and who pays: alarms, budgets and dashboards that go, and tags that resources lose."""
+"""Who is told: alarms, budgets and dashboards that go or tell less."""
 
 import re
 from collections.abc import Iterator
@@ -36,12 +36,10 @@ _SLOWER = {
     "datapointsToAlarm": "tells later: more looks must agree",
 }
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?=[mh]?\b)")
-_TAGS = ("tagsAll", "tags", "effectiveLabels", "labels")
-_OURS = ("tidemill:", "tidemill-")
 
 
 def findings(steps: list[Step]) -> Iterator[Finding]:
-    """Findings of the kinds `unwatched` and `tags`."""
+    """Findings of the kind `unwatched`."""
     yield from _gone(steps, _TELLS, "high", "alarms")
     yield from _gone(steps, _BUDGETS, "high", "budget")
     yield from _gone(steps, _SHOWS, "medium", "dashboard")
@@ -49,7 +47,6 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         if step.type in _TELLS and step.op in ("update", "replace"):
             yield from _muted(step)
             yield from _later(step)
-    yield from _untagged(steps)
 
 
 def _gone(steps: list[Step], kinds: dict[str, str], severity: Severity, whole: str) -> Iterator[Finding]:
@@ -103,30 +100,3 @@ def _queries(inputs: dict[str, Any]) -> list[str]:
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _untagged(steps: list[Step]) -> Iterator[Finding]:
-    """Tags and labels that resources lose, such as the provider's default ones; values are not compared."""
-    lost: dict[str, list[Step]] = {}
-    for step in steps:
-        unknown = any(is_unknown(step.new.get(key)) for key in _TAGS)
-        if step.op in ("update", "replace") and step.new_state and not unknown:
-            for tag in sorted(_tags(step.old) - _tags(step.new)):
-                lost.setdefault(tag, []).append(step)
-    for tag, losers in sorted(lost.items()):
-        severity: Severity = "high" if tag.startswith(_OURS) else "medium"
-        why = (
-            "CI's permissions, policies and commands find a stack's resources by it."
-            if severity == "high"
-            else "Bills and rules of your organization may read it."
-        )
-        names = tuple(sorted(step.name for step in losers))
-        word = "label" if losers[0].type.startswith("gcp:") else "tag"
-        title = f"{counted(len(losers), 'resource')} {'loses' if len(losers) == 1 else 'lose'} the {word} {tag}"
-        yield Finding(severity, "tags", "", "", title, (why, *names))
-
-
-def _tags(inputs: dict[str, Any]) -> set[str]:
-    return {tag for key in _TAGS if isinstance(inputs.get(key), dict) for tag in inputs[key]} - {
-        "goog-pulumi-provisioned"
-    }

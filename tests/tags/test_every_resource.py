@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from policy.rules.aws_any_resource_tags import TYPES as TYPES_ON_AWS
+from policy.rules.gcp_any_resource_labels import TYPES as TYPES_ON_GCP
 from tests.components.recording import Made
 from tests.tags.stacks import OURS, TAGS, largest, run
 
@@ -164,3 +166,10 @@ def test_an_object_has_at_most_ten_tags() -> None:
     assert {frozenset(each.inputs["tags"]) for each in objects} == {frozenset(OURS["aws"])}
     few = run("aws", tags=dict(list(many.items())[:8])).of("s3.BucketObjectv2")
     assert {len(each.inputs["tags"]) for each in few} == {10}
+
+
+@pytest.mark.parametrize(("cloud", "types"), [("aws", TYPES_ON_AWS), ("gcp", TYPES_ON_GCP)])
+def test_the_policies_ask_for_tags_of_all_that_takes_them(cloud: str, types: tuple[str, ...]) -> None:
+    # An object has room for ten.
+    taking = {each.type for each in largest(cloud) if property_of(each.type)} - {"aws:s3/bucketObjectv2:BucketObjectv2"}
+    assert taking <= set(types)

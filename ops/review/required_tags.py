@@ -1,0 +1,64 @@
+"""The tags that the policies of an environment require of its stacks."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from components.config import ConfigError, StackConfig
+from components.config.errors import key_path, missing, shown
+from ops import project
+from ops.clouds import facts
+
+OURS = ("tidemill:", "tidemill-")
+"""Beginnings of the keys that Tidemill puts on everything by itself."""
+
+
+@dataclass(frozen=True)
+class Required:
+    """The tags that an environment's policies demand."""
+
+    keys: Sequence[str] = ()
+    """Without Tidemill's own."""
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The values that some keys may have."""
+    mandatory: bool = False
+    """False if a stack may go without them."""
+
+    @property
+    def named(self) -> set[str]:
+        """Every key that the policies name."""
+        return {*self.keys, *self.values}
+
+
+def required(cloud: str, environment: str | None) -> Required:
+    """The tags that an environment requires; none where its file cannot be read, which the preview reports."""
+    try:
+        pack = json.loads(project.policy_config(environment or "default").read_text(encoding="utf-8"))
+        said = pack.get(facts(cloud).TAG_RULE, {})
+    except (AttributeError, OSError, ValueError):
+        return Required()
+    rule = said if isinstance(said, dict) else {"enforcementLevel": said}
+    keys = [key for key in rule.get("required", ()) if not key.startswith(OURS)]
+    mandatory = rule.get("enforcementLevel", "mandatory") in ("mandatory", "remediate")
+    return Required(keys, rule.get("allowed", {}), mandatory)
+
+
+def lacking(config: StackConfig) -> str | None:
+    """An error about the first required tag that a stack lacks, or whose value its environment does not allow.
+
+    A stack that waives the rule is left to the policies. `aws:defaultTags` do not count: machines do not get them.
+    """
+    wanted, rule = required(config.cloud, config.environment), facts(config.cloud).TAG_RULE
+    if not wanted.mandatory or any(waiver.rule == rule for waiver in config.waivers):
+        return None
+    by = f"The policies of {config.environment} demand it (policy/environments/)"
+    where = "in this file, or for all its stacks in tidemill:environment_tags of Pulumi.yaml"
+    tags = config.company_tags
+    for key in wanted.keys:
+        if key not in tags:
+            return str(missing(key_path(["tags", key]), f"{by}: set it {where}"))
+    for key, values in wanted.values.items():
+        if key in tags and tags[key] not in values:
+            allowed, fix = " or ".join(values), f"{by}: correct it {where}"
+            return str(ConfigError(key_path(["tags", key]), shown(tags[key]), allowed, fix))
+    return None
