@@ -9,7 +9,7 @@ from tidemill import services
 
 from . import money
 from .base import as_args, token
-from .config import parse
+from .config import StackKeys, parse
 from .overrides import Overrides
 from .protection import Protection, ProtectionArgs
 from .rooms import cloud_room, service_room
@@ -26,9 +26,8 @@ For any other image: make worker ARCH=arm64 PUSH=REGISTRY, and set the key to th
 class PipelineArgs:
     """Arguments of `Pipeline`."""
 
-    config: Any
+    config: StackKeys
     """The stack's config: its keys without `tidemill:`."""
-    # Or a `StackConfig`: what is checked already is not checked again. Other languages have no unions.
 
 
 class Parts(Protocol):

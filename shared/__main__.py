@@ -9,21 +9,17 @@ import pulumi
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from components import money
-from components.config import ConfigError
 from components.config.shared_models import from_pulumi
 
 
 def main() -> None:
     """Build the stack; an invalid config ends the run with one line before anything is created."""
     stack = pulumi.get_stack()
-    try:
-        config = from_pulumi()
-        if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.shared_note(config, region)):
-            pulumi.log.info(cost)
-        # Imported late: a cloud's SDK takes seconds to load.
-        home = import_module(f"shared.{config.cloud}").make(stack, config)
-    except ConfigError as error:
-        raise pulumi.RunError(str(error)) from None
+    config = from_pulumi()
+    if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.shared_note(config, region)):
+        pulumi.log.info(cost)
+    # Imported late: a cloud's SDK takes seconds to load.
+    home = import_module(f"shared.{config.cloud}").make(stack, config)
     pulumi.export("shared", home.shared)
     pulumi.export("registry_url", home.registry_url)
 

@@ -1,13 +1,12 @@
 """A file system that jobs share: EFS."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
 from ..base import as_args, named, token
-from ..config import FileSystem, part
+from ..config import FileSystem, FileSystemKeys, part
 from .policy import Statement, document
 
 _PORT = 2049
@@ -31,9 +30,8 @@ class AwsFileSystemArgs:
     """Role of the jobs, the only one that may mount it."""
     file_system: str = "shared"
     """Its name as mounts give it."""
-    settings: Any = None
+    settings: FileSystemKeys | None = None
     """Its keys as under `tidemill:file_systems.<name>` in a stack file; all have defaults."""
-    # Or a `FileSystem`, which is not checked again.
     writable: bool = True
     """True if jobs may write."""
     purge: bool = False

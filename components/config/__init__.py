@@ -4,7 +4,7 @@ from .checks import repository_of, shared_repository_of
 from .errors import ConfigError
 from .file_system_models import FileSystem
 from .import_models import Imports, QueueImport
-from .load import from_file, from_pulumi, parse, part
+from .load import FileSystemKeys, QueueKeys, StackKeys, from_file, from_pulumi, parse, part
 from .models import Access, Budget, Data, Logs, Registry, StackConfig, Store
 from .monitoring_models import Monitoring
 from .mount_models import Mount
@@ -21,6 +21,7 @@ __all__ = [
     "Data",
     "ExistingNetwork",
     "FileSystem",
+    "FileSystemKeys",
     "GcpQueueOptions",
     "Imports",
     "Item",
@@ -32,9 +33,11 @@ __all__ = [
     "NewNetwork",
     "Queue",
     "QueueImport",
+    "QueueKeys",
     "Registry",
     "Rung",
     "StackConfig",
+    "StackKeys",
     "Store",
     "Waiver",
     "from_file",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
+import pulumi
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -25,8 +26,8 @@ _TYPES = {
 }
 
 
-class ConfigError(CallerError):
-    """A stack's config is wrong. ``str()`` is one line that a person can act on.
+class ConfigError(CallerError, pulumi.RunError):
+    """A stack's config is wrong. ``str()`` is one line that a person can act on, and all that ``pulumi up`` prints.
 
     Args:
         what: Path of the key as a stack file has it, ``tidemill:queues.cpu.capacity[0].max_cpus``.
@@ -73,10 +74,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
 
 
-def key_path(path: Sequence[str | int]) -> str:
+def key_path(path: Sequence[str | int], root: str = "tidemill:") -> str:
     """``("queues", "cpu", "capacity", 0)`` → ``tidemill:queues.cpu.capacity[0]``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{_plain(part)}" for part in path)
-    return f"tidemill:{text.removeprefix('.')}"
+    return f"{root}{text.removeprefix('.')}"
 
 
 def _plain(part: str) -> str:
@@ -88,34 +89,32 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
 
 
-def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[str | int] = ()) -> ConfigError:
+def from_pydantic(
+    error: ValidationError, model: type[BaseModel], at: Sequence[str | int] = (), root: str = "tidemill:"
+) -> ConfigError:
     """The one error to show of a pydantic error: an unknown key first, since it often explains the others.
 
     Args:
         error: what pydantic says.
         model: the model that was validated.
         at: where the model's keys are in a stack's config.
+        root: what the names of keys begin with.
     """
     problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     problem = problems[0]
     path = [part for part in problem["loc"] if part != "[key]"]
-    kind, value = problem["type"], problem["input"]
+    kind, value, named = problem["type"], problem["input"], key_path([*at, *path], root)
     if kind == "extra_forbidden":
-        return _unknown_key(path, model, at)
+        parent, _ = _walk(model, path[:-1])
+        return unknown(named, str(path[-1]), parent.model_fields if _is_model(parent) else [])
     _, field = _walk(model, path)
     hint = (field.description if field is not None and field.description else "Correct it").rstrip(".")
     if value is None:
         # An empty section of a file.
         hint = f"Give it a value, or remove the key: {hint}"
     if kind == "missing":
-        return missing(key_path([*at, *path]), hint)
-    return ConfigError(key_path([*at, *path]), shown(value), _allowed(problem), hint)
-
-
-def _unknown_key(path: Sequence[str | int], model: type[BaseModel], at: Sequence[str | int]) -> ConfigError:
-    parent, _ = _walk(model, path[:-1])
-    names = list(parent.model_fields) if _is_model(parent) else []
-    return unknown(key_path([*at, *path]), str(path[-1]), names)
+        return missing(named, hint)
+    return ConfigError(named, shown(value), _allowed(problem), hint)
 
 
 def _allowed(problem: Any) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 from pulumi.runtime import config as runtime
@@ -18,13 +18,23 @@ from .checks import check
 from .checks.place import check_place
 from .checks.settings import check_settings
 from .errors import ConfigError, from_pydantic, missing
+from .file_system_models import FileSystem
 from .models import StackConfig
+from .queue_models import Queue
 
 PROJECT = "tidemill"
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image", "worker_image_arm64")
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
+
+if TYPE_CHECKING:
+    StackKeys = StackConfig | Mapping[str, Any]
+    QueueKeys = Queue | Mapping[str, Any]
+    FileSystemKeys = FileSystem | Mapping[str, Any]
+else:
+    # Pulumi's analyzer of components knows no unions; the package for other languages describes these by the models.
+    StackKeys = QueueKeys = FileSystemKeys = Any
 
 
 def part(model: type[_Model], values: _Model | Mapping[str, Any], *at: str) -> _Model:
@@ -45,17 +55,22 @@ def part(model: type[_Model], values: _Model | Mapping[str, Any], *at: str) -> _
         raise from_pydantic(error, model, at) from None
 
 
+def keys_of(values: BaseModel | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys that a model was given, or the mapping itself."""
+    return values.model_dump(exclude_unset=True) if isinstance(values, BaseModel) else values
+
+
 def parse(values: StackConfig | Mapping[str, Any]) -> StackConfig:
     """A stack's config from its keys without their ``tidemill:``; one that was parsed is returned as it is.
 
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
-    if isinstance(values, StackConfig):
+    if isinstance(values, StackConfig) and values.is_checked:
         return values
-    config = part(StackConfig, _filled(values))
+    config = part(StackConfig, _filled(keys_of(values)))
     check(config)
-    return config
+    return config.checked()
 
 
 def _filled(values: Mapping[str, Any]) -> dict[str, Any]:

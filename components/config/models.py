@@ -5,11 +5,13 @@ cloud has, are in ``checks/``.
 """
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from ..rooms import DEFAULT, CloudName
+from .access_models import Access
+from .budget_models import Budget
 from .file_system_models import FileSystem
 from .import_models import Imports
 from .model import Model
@@ -17,17 +19,12 @@ from .monitoring_models import Monitoring
 from .network_models import Network
 from .queue_models import Queue
 from .types import (
-    ADDRESS,
     AWS_KEY,
-    AWS_PRINCIPAL,
-    BILLING_ACCOUNT,
-    GCP_PRINCIPAL,
     POLICY,
     DataUri,
     KmsKey,
     Name,
     StackName,
-    either,
     matching,
     unique,
 )
@@ -127,59 +124,6 @@ class Logs(Model):
         default=None,
         description="`bucket`: copy every line to a bucket, on AWS the job store (under logs/, through Firehose), on "
         "GCP a separate one. `bigquery`: to a BigQuery dataset, GCP only. Billed per GB, nothing idle.",
-    )
-
-
-class Budget(Model):
-    """A monthly budget for the stack's cost, with notices by e-mail. It notifies and does not stop anything."""
-
-    monthly_usd: int = Field(
-        ge=1,
-        le=100_000_000,
-        description="Whole US dollars per calendar month. Costs nothing. GCP: the billing account must be in USD.",
-    )
-    notify: Annotated[
-        list[Annotated[str, matching(ADDRESS, "an e-mail address such as ml-platform@example.com", 254)]],
-        unique,
-    ] = Field(
-        min_length=1,
-        max_length=10,
-        description="E-mail addresses for notices at 50, 80 and 100 % spent and at 100 % forecast; on GCP at most 5.",
-    )
-    billing_account: (
-        Annotated[str, matching(BILLING_ACCOUNT, "the id of a billing account such as 012345-6789AB-CDEF01")] | None
-    ) = Field(
-        default=None,
-        description="GCP: the billing account that pays for the project; budgets belong to it. AWS has none.",
-    )
-
-
-class Access(Model):
-    """Who may submit, and what submitters may ask."""
-
-    submitters: Annotated[
-        list[
-            Annotated[
-                str,
-                either(
-                    AWS_PRINCIPAL,
-                    GCP_PRINCIPAL,
-                    "the ARN of an IAM user or role, or arn:aws:iam::<account>:root; on GCP user:, group: or "
-                    "serviceAccount: and an address",
-                ),
-            ]
-        ],
-        unique,
-    ] = Field(
-        default=[],
-        description="Principals that may submit. AWS: they may assume a submitter role, which exists only if there "
-        "are any. GCP: they get the submitter's grants themselves.",
-    )
-    advise: bool = Field(
-        default=False,
-        description="Whether submitters may ask the cloud which machines are to be had, at which risk and price, as "
-        "`tidemill advise` does. These calls are free, change nothing, and tell of the whole account: AWS has no "
-        "resources for them.",
     )
 
 
@@ -306,6 +250,18 @@ class StackConfig(Model):
         description="Rules of the policy pack that this stack may temporarily violate, each with a reason and a last "
         "day; the review shows them.",
     )
+
+    _checked: bool = PrivateAttr(default=False)
+
+    def checked(self) -> Self:
+        """Itself, as one that keeps the rules between its keys."""
+        self._checked = True
+        return self
+
+    @property
+    def is_checked(self) -> bool:
+        """True if it has the defaults of its cloud and keeps the rules between its keys, as `parse` returns it."""
+        return self._checked
 
     @property
     def worker_images(self) -> dict[str, str]:

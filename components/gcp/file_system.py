@@ -2,13 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
 
 from ..base import as_args, token
-from ..config import FileSystem, part
+from ..config import FileSystem, FileSystemKeys, part
 from ..config.checks.file_systems import check_change, size_of
 from ..zones import zone_of
 
@@ -19,9 +18,8 @@ _SHARE = "files"
 class GcpFileSystemArgs:
     """Arguments of `GcpFileSystem`."""
 
-    settings: Any
+    settings: FileSystemKeys
     """Its keys as under `tidemill:file_systems.<name>` in a stack file; `tier` is needed."""
-    # Or a `FileSystem`, which is not checked again.
     network: pulumi.Input[str]
     """The machines' network, `projects/<project>/global/networks/<name>`."""
     client_range: pulumi.Input[str]

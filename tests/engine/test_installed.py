@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import textwrap
 import zipfile
 from collections import Counter
+from collections.abc import Mapping
 from email import message_from_string
 from pathlib import Path
 
@@ -24,13 +26,42 @@ from tests.harness import ROOT, Project
 
 PROGRAM = """
     import pulumi
-    from tidemill_pulumi import Pipeline, PipelineArgs
+    from tidemill_pulumi import CpuRange, Item, Machines, Pipeline, PipelineArgs, Queue, Rung, StackConfig
 
-    image = "docker.io/team/preprocess@sha256:" + 64 * "0"
-    config = {"team": "vision", "environment": "dev", "cloud": CLOUD, "queues": {"cpu": {
-        "images": {"default": image}, "capacity": [{"market": "spot", "max_cpus": 64}]}}}
+    queue = Queue(
+        images={"default": "docker.io/team/preprocess@sha256:" + 64 * "0"},
+        item=Item(cpus=2, memory_mib=4096),
+        capacity=[Rung(market="spot", max_cpus=64), Rung(market="on_demand", max_cpus=16)],
+    )
+    config = StackConfig(team="vision", environment="dev", cloud="aws", queues={"cpu": queue})
     pipeline = Pipeline("vision-dev", PipelineArgs(config=config))
     pulumi.export("pipeline_uri", pipeline.descriptor_uri)
+"""
+PARTS = """
+    from tidemill_pulumi import (
+        AwsBatchQueue, AwsBatchQueueArgs, AwsFileSystem, AwsFileSystemArgs, AwsIdentity, AwsIdentityArgs, AwsLogs,
+        AwsLogsArgs, AwsNetwork, AwsNetworkArgs, AwsStore, AwsStoreArgs, FileSystem,
+    )
+
+    network = AwsNetwork("own-network", AwsNetworkArgs(zones=2, egress="nat"))
+    identity = AwsIdentity("own-identity", AwsIdentityArgs())
+    store = AwsStore("own-store", AwsStoreArgs(versioning=True))
+    logs = AwsLogs("own-logs", AwsLogsArgs())
+    files = AwsFileSystem("own-files", AwsFileSystemArgs(
+        vpc_id=network.vpc_id, subnet_ids=network.subnet_ids, zones=network.zones,
+        client_group_id=network.security_group_id, client_role_arn=identity.job_role.arn,
+        settings=FileSystem(throughput="bursting"),
+    ))
+    parts = AwsBatchQueue("own-cpu", AwsBatchQueueArgs(
+        queue="cpu", settings=queue, images=queue.images, team="own",
+        subnet_ids=network.subnet_ids, security_group_ids=[network.security_group_id],
+        instance_profile_arn=identity.instance_profile_arn, execution_role_arn=identity.execution_role.arn,
+        job_role_arn=identity.job_role.arn, store_uri=store.uri, log_group=logs.group,
+    ))
+    store.grant_work(identity.job_role)
+    machines = Machines(families=["c7i"], cpus=CpuRange(min=4, max=16))
+    pulumi.export("queue", parts.arn)
+    pulumi.export("image", parts.job_definitions["default"])
 """
 NOT_INSTALLED = {"LICENSE", "packaging/shared_metadata.py", "pyproject.toml", "README.md", "reference.py", "schema.py"}
 """What builds and describes the distribution, and what writes files of the repository."""
@@ -119,16 +150,56 @@ def test_the_reconcilers_archive_is_the_same(python, tmp_path):
     assert ask(python, tmp_path, program).strip() == reconciler.digest(reconciler.source())
 
 
-@pytest.mark.parametrize(("cloud", "kind"), [(Cloud, "JobQueue"), (GcpCloud, "RegionInstanceGroupManager")])
-def test_a_pipeline_previews_from_there(cloud, kind, python, tmp_path):
-    source, folder = tmp_path / "program", tmp_path / "project"
-    for each in (source, folder):
+def checked(python: Path, folder: Path, program: str) -> list[str]:
+    """What pyright, as strict as it can be, finds in a user's program: `rule: message` each."""
+    (folder / "__main__.py").write_text(program)
+    (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))
+    command = [str(Path(sys.prefix, "bin", "pyright")), "--outputjson", "--pythonpath", str(python)]
+    done = subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
+    )
+    report = json.loads(done.stdout)
+    assert report["summary"]["filesAnalyzed"] == 1, done.stdout
+    return [f"{each['rule']}: {each['message']}" for each in report["generalDiagnostics"]]
+
+
+def test_a_type_checker_accepts_a_program(python, tmp_path):
+    assert checked(python, tmp_path, textwrap.dedent(PROGRAM) + textwrap.dedent(PARTS)) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "found"),
+    [
+        ("max_cpus=64", "max_cpu=64", 'No parameter named "max_cpu"'),
+        ("capacity=[", "capacities=[", 'No parameter named "capacities"'),
+        ("memory_mib=4096", 'memory_mib="4G"', '"Literal[\'4G\']" is not assignable to "int"'),
+        ('market="spot"', 'market="sport"', "\"Literal['sport']\""),
+        ('environment="dev", ', "", 'Argument missing for parameter "environment"'),
+        ("settings=queue", "settings=files", "is not assignable to"),
+        ("parts.arn)", "parts.arns)", 'Cannot access attribute "arns"'),
+    ],
+)
+def test_a_type_checker_finds_a_mistake(right, wrong, found, python, tmp_path):
+    program = textwrap.dedent(PROGRAM) + textwrap.dedent(PARTS)
+    assert right in program
+    assert any(found in each for each in checked(python, tmp_path, program.replace(right, wrong, 1)))
+
+
+def theirs(python: Path, folder: Path, env: Mapping[str, str], program: str) -> Project:
+    """A team's own project outside this repository, whose Python is the environment's."""
+    source, project = folder / "program", folder / "project"
+    for each in (source, project):
         each.mkdir()
     runtime = {"name": "python", "options": {"virtualenv": str(python.parents[1])}}
     (source / "Pulumi.yaml").write_text(json.dumps({"name": "theirs", "runtime": runtime}))
-    (source / "__main__.py").write_text(textwrap.dedent(PROGRAM).replace("CLOUD", repr(cloud.name)))
+    (source / "__main__.py").write_text(textwrap.dedent(program))
+    return Project(project, env, "dev", source)
+
+
+@pytest.mark.parametrize(("cloud", "kind"), [(Cloud, "JobQueue"), (GcpCloud, "RegionInstanceGroupManager")])
+def test_a_pipeline_previews_from_there(cloud, kind, python, tmp_path):
     with cloud(tmp_path / "cloud") as running:
-        project = Project(folder, running.env, "dev", source)
+        project = theirs(python, tmp_path, running.env, PROGRAM.replace('"aws"', repr(cloud.name)))
         with project.config() as config:
             if cloud is Cloud:
                 config["aws:region"] = "us-west-2"
@@ -137,3 +208,13 @@ def test_a_pipeline_previews_from_there(cloud, kind, python, tmp_path):
         run = project.run("preview", events=True).ok()
     assert Counter(step.op for step in run.steps).keys() == {"create"}
     assert kind in {step.kind.rpartition(":")[2] for step in run.steps}
+
+
+def test_a_wrong_key_in_code_is_told_in_one_line(python, tmp_path):
+    """As the same key in a stack file; the program's own traceback is not shown."""
+    with Cloud(tmp_path / "cloud") as running:
+        project = theirs(python, tmp_path, running.env, PROGRAM.replace("max_cpus=64", "max_cpu=64"))
+        run = project.run("preview", events=True).refused()
+    told = ["Rung.max_cpu is not a known key. Did you mean 'max_cpus'?" in each for each in run.errors]
+    assert told.count(True) == 1
+    assert "Traceback" not in run.text

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
@@ -42,9 +42,9 @@ class AwsMonitoringArgs:
     """The pipeline's name, `<team>-<environment>`; the dashboard has it."""
     log_group: pulumi.Input[str]
     """Name of the workers' log group."""
-    queues: dict[str, pulumi.Input[str]]
+    queues: Mapping[str, pulumi.Input[str]]
     """ARNs of the job queues, by the name that users type."""
-    clusters: dict[str, list[pulumi.Input[str]]] = field(default_factory=dict)
+    clusters: Mapping[str, list[pulumi.Input[str]]] = field(default_factory=dict)
     """Names of the ECS clusters of each queue's machines, by the queue's name."""
     dashboard: bool = False
     """Make a dashboard."""

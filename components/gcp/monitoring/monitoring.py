@@ -1,6 +1,7 @@
 """A pipeline's dashboard, saved queries and alarms on GCP."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,13 +58,13 @@ class GcpMonitoringArgs:
     """The pipeline's name, `<team>-<environment>`; the dashboard has it."""
     log: pulumi.Input[str]
     """The log that workers write to: ``projects/<project>/logs/<id>``."""
-    metrics: dict[str, pulumi.Input[str]]
+    metrics: Mapping[str, pulumi.Input[str]]
     """Names of the log-based metrics of the workers' lines (`GcpLogs.counted`)."""
     function: pulumi.Input[str]
     """Name of the reconciler's function."""
-    subscriptions: dict[str, pulumi.Input[str]]
+    subscriptions: Mapping[str, pulumi.Input[str]]
     """Short names of the subscriptions that workers pull from, by queue."""
-    fleets: list[pulumi.Input[dict[str, Any]]] = field(default_factory=list)
+    fleets: Sequence[pulumi.Input[dict[str, Any]]] = field(default_factory=list)
     """The `fleet` of every `GcpWorkerPool`, whose groups and machines the dashboard shows."""
     dashboard: bool = False
     """Make a dashboard."""

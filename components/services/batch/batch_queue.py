@@ -1,8 +1,7 @@
 """A queue on AWS Batch and its machines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -16,7 +15,7 @@ from ...aws.policy import grant
 from ...aws.submitter import jobs_statements, submit_statement
 from ...aws.subnets import subnets_in
 from ...base import as_args, child_name, named, object_tags, token
-from ...config import ConfigError, Queue, Rung, part
+from ...config import ConfigError, Queue, QueueKeys, Rung, part
 from ...config.errors import key_path, shown
 from ...zones import chosen
 from .compute_environment import ComputeSettings, compute_environment
@@ -37,14 +36,13 @@ class AwsBatchQueueArgs:
 
     queue: str
     """The queue's name as users type it."""
-    settings: Any
+    settings: QueueKeys
     """The queue's keys as under `tidemill:queues.<name>` in a stack file; all but `images` have defaults."""
-    # Or a `Queue`, which is not checked again.
-    images: dict[str, pulumi.Input[str]]
+    images: Mapping[str, pulumi.Input[str]]
     """Image references that machines can pull, by their names in `settings`."""
     subnet_ids: pulumi.Input[list[str]]
     """Subnets of the machines."""
-    security_group_ids: list[pulumi.Input[str]]
+    security_group_ids: Sequence[pulumi.Input[str]]
     """Security groups of the machines."""
     instance_profile_arn: pulumi.Input[str]
     """Instance profile of the machines."""
@@ -68,7 +66,7 @@ class AwsBatchQueueArgs:
     reads_mounts: bool = False
     """True if the instance profile's role may read the buckets that the queue mounts (`AwsIdentity.grant_data`).
     Without it a queue with `s3` mounts is refused: its machines could not mount them and would power off."""
-    file_systems: dict[str, pulumi.Input[str]] = field(default_factory=dict)
+    file_systems: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """The `source` of each `AwsFileSystem` that the queue's mounts name with `file_system`."""
     imported: str | None = None
     """ARN of an existing job queue to import; it keeps its name."""

@@ -8,7 +8,7 @@ from tidemill.services import pubsub
 
 from ... import machines
 from ...config.errors import key_path
-from ...config.load import part
+from ...config.load import QueueKeys, keys_of, part
 from ...config.models import StackConfig
 from ...config.queue_models import Queue
 from ...machines import MachineType
@@ -28,13 +28,13 @@ def filled(queue: Any) -> Any:
     return {**queue, "machines": {"families": list(FAMILIES), "cpus": SIZE, **machines}}
 
 
-def parsed(values: Queue | Mapping[str, Any], name: str) -> Queue:
+def parsed(values: QueueKeys, name: str) -> Queue:
     """A queue with its defaults, for a component that is used alone.
 
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
-    return part(Queue, filled(values), "queues", name)
+    return part(Queue, filled(keys_of(values)), "queues", name)
 
 
 def types(queue: Queue) -> list[MachineType]:

@@ -1,6 +1,7 @@
 """Removes machines that have stopped: a function with its own account, called every few minutes."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ _IMAGE_DAYS = 7
 class GcpReconcilerArgs:
     """Arguments of `GcpReconciler`."""
 
-    fleets: list[pulumi.Input[dict[str, Any]]]
+    fleets: Sequence[pulumi.Input[dict[str, Any]]]
     """The `fleet` of every `GcpWorkerPool` that it manages."""
     bucket: pulumi.Input[str]
     """Name of the job store's bucket, where it reads error records and writes its report."""

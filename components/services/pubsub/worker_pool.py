@@ -1,6 +1,6 @@
 """A queue on Pub/Sub and its machines."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 from tidemill.fleet import FleetGroup, FleetQueue
 
 from ...base import as_args, token
-from ...config import ConfigError, Queue
+from ...config import ConfigError, Queue, QueueKeys
 from ...config.checks.file_systems import check_file_systems
 from ...config.errors import key_path
 from ...gcp.machine_image import check_image
@@ -30,9 +30,8 @@ class GcpWorkerPoolArgs:
 
     queue: str
     """The queue's name as users type it."""
-    settings: Any
+    settings: QueueKeys
     """The queue's keys as under `tidemill:queues.<name>` in a stack file; all but `images` have defaults."""
-    # Or a `Queue`, which is not checked again.
     image: pulumi.Input[str]
     """Reference of the image `default` that machines can pull."""
     network: pulumi.Input[str]
@@ -51,7 +50,7 @@ class GcpWorkerPoolArgs:
     """The worker's image by digest; None if the queue's image contains the worker."""
     worker_image_arm64: pulumi.Input[str] | None = None
     """The same for machines with arm64 processors."""
-    file_systems: dict[str, pulumi.Input[str]] = field(default_factory=dict)
+    file_systems: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """The `source` of each `GcpFileSystem` that the queue's mounts name with `file_system`."""
     imported_topic: str | None = None
     """Full name of an existing topic to import with its subscription; both keep their names."""

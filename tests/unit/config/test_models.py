@@ -15,7 +15,16 @@ from pydantic import BaseModel
 from components import machines, schema
 from components.aws import refresh_machines
 from components.aws.registry import external_repositories
-from components.config import StackConfig, from_file, parse, repository_of
+from components.config import (
+    ConfigError,
+    GcpQueueOptions,
+    Queue,
+    Rung,
+    StackConfig,
+    from_file,
+    parse,
+    repository_of,
+)
 from components.config.load import _filled
 from components.images import own_repositories
 from tests.unit.config.examples import CASES, built
@@ -231,3 +240,41 @@ def test_a_waivers_day_is_read_as_a_stack_file_and_as_the_engine_writes_it(until
         )
         assert config.waivers[0].until == day
         assert parse(config.model_dump(exclude_unset=True)) == config
+
+
+QUEUE = {"images": {"default": "registry://preprocess:1"}}
+
+
+def test_a_config_written_in_code_is_completed_and_checked_like_a_file():
+    written = StackConfig(team="vision", environment="dev", cloud="gcp", queues={"cpu": Queue.model_validate(QUEUE)})
+    stored = {"team": "vision", "environment": "dev", "cloud": "gcp", "queues": {"cpu": QUEUE}}
+    assert parse(written).model_dump() == parse(stored).model_dump()
+    assert parse(written).queues["cpu"].machines.families == ["n2", "n2d", "c3d"]
+    assert not written.is_checked
+    assert parse(again := parse(written)) is again
+    wrong = StackConfig(
+        team="vision", environment="dev", queues={"cpu": Queue.model_validate({**QUEUE, "gcp": GcpQueueOptions()})}
+    )
+    told = {**stored, "cloud": "aws", "queues": {"cpu": {**QUEUE, "gcp": {}}}}
+    messages = set()
+    for values in (wrong, told):
+        with pytest.raises(ConfigError) as error:
+            parse(values)
+        messages.add(str(error.value))
+    assert len(messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "what", "allowed"),
+    [
+        (Rung, {"max_cpus": 0}, "Rung.max_cpus", "1 or more"),
+        (Rung, {"max_cpu": 4}, "Rung.max_cpu", "the keys market, max_cpus"),
+        (Queue, {**QUEUE, "capacity": [{"market": "sport"}]}, "Queue.capacity[0].market", "'spot'"),
+        (Queue, {}, "Queue.images", "a value"),
+    ],
+)
+def test_a_mistake_in_code_names_the_model_and_its_key(model, keys, what, allowed):
+    with pytest.raises(ConfigError) as error:
+        model(**keys)
+    assert error.value.what == what
+    assert error.value.allowed.startswith(allowed)
