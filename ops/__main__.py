@@ -26,7 +26,7 @@ COMMANDS = {
     "preview": ("ops.preview", "Show what a stack would make, under the policies."),
     "prices": ("ops.prices", "Show or refresh the price table."),
     "queue": ("ops.queue", "Add, change or remove a queue of a stack file."),
-    "quotas": ("ops.clouds.gcp_quotas", "Check a GCP project's quotas against a stack."),
+    "quotas": ("ops.clouds.quotas", "Check quotas of the account or project against a stack."),
     "review": ("ops.review.command", "Show what a change does, most dangerous first."),
     "stack": ("ops.stack", "Write a new team's stack file."),
     "workflows": ("ops.workflows", "Lint the GitHub workflows."),

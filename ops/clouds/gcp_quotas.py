@@ -1,46 +1,38 @@
-"""`python -m ops quotas`: whether a project's quotas are enough for a stack's queues."""
+"""The quotas of a project on GCP, for `python -m ops quotas`."""
 
 import os
-import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
 import google.auth
-import yaml
 from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession
 from requests import RequestException
 
-from components.gcp.quotas import needed, shortfalls
-from ops.project import read_config, stack_file
+from components.config import StackConfig
+from components.gcp.quotas import QuotaShortage, needed, shortfalls
 
+KEYS = ("gcp:project", "gcp:region")
 _READ = "https://www.googleapis.com/auth/compute.readonly"
-_REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
 _TIMEOUT_SECONDS = 30
 
 
-@click.command()
-@click.option("--stack", required=True, help="A stack of stacks/ that is on GCP.")
-def quotas(stack: str) -> None:
-    """Compare a project's quotas with the most that a stack's queues may start.
+def place(settings: Mapping[str, Any]) -> str:
+    return f"{settings['gcp:project']} in {settings['gcp:region']}"
 
-    Reads the region with your login (`gcloud auth application-default login`). Exits 1 if a quota is too small or could
-    not be read, 2 if an argument or the stack file is wrong.
+
+def request(settings: Mapping[str, Any]) -> str:
+    return f"https://console.cloud.google.com/iam-admin/quotas?project={settings['gcp:project']}"
+
+
+def short(settings: Mapping[str, Any], config: StackConfig) -> list[QuotaShortage]:
+    """The quotas of the stack's region that are too small.
+
+    Raises:
+        click.ClickException: Google does not answer, or the login may not ask.
     """
-    path, config = stack_file(stack), read_config(stack)
-    if config.cloud != "gcp":
-        raise click.UsageError(f"--stack {stack}: it is on {config.cloud}; `tidemill doctor` checks its quota.")
-    settings = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
-    project, region = settings.get("gcp:project"), settings.get("gcp:region")
-    if not project or not region:
-        raise click.UsageError(f"{path.name} must set gcp:project and gcp:region.")
-    short = shortfalls(needed(config), _region(project, region))
-    for quota in short:
-        click.echo(str(quota))
-    if short:
-        click.echo(f"Ask for more in {region}: {_REQUEST}?project={project}, or lower max_cpus.")
-        sys.exit(1)
-    click.echo(f"The quotas of {project} in {region} are enough.")
+    return shortfalls(needed(config), _region(settings["gcp:project"], settings["gcp:region"]))
 
 
 def _region(project: str, region: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tests.components.stacks import ROOT, settings
 
 OURS = ("components", "ops", "plugin")
 OTHER = {"aws": "gcp", "gcp": "aws"}
-OF_ONE = {"quotas": "gcp", "insights": "aws"}
+OF_ONE = {"insights": "aws"}
 """Commands for the stacks of one cloud alone."""
 CI = {"repository": "team/repository", "environments": ["dev"]}
 

@@ -9,7 +9,7 @@ from tidemill.advice.knowledge import Knowledge
 from tidemill.advice.rank import RankedShape
 from tidemill.advice.sources import Gap, LiveAnswer
 from tidemill.clouds import Cloud
-from tidemill.clouds.aws.quotas import kind_of
+from tidemill.machines.quotas import kind_of
 
 
 def few_types(count: int, cloud: Cloud) -> str:

@@ -85,7 +85,7 @@ CAUSES = (
     Cause("A7", "act", "Batch calls a compute environment invalid", "the head child's status reason",
         "mend what Batch's reason names", owner=True, passing=True),
     Cause("A10", "act", "the account's quota is too small", "GetServiceQuota, and the vCPUs that Batch wants",
-        "request an increase of the quota", owner=True, passing=True),
+        "`python -m ops quotas` shows the quotas; request more", owner=True, passing=True),
     Cause("A6", "act", "the cloud is short of machines", "the head child's status reason",
         "wait; or the owner adds machine types, zones or an On-Demand rung", owner=True, passing=True),
     Cause("A11", "act", "machines were asked for, and none has joined",

@@ -19,9 +19,9 @@ from tidemill.advice.cache import Cache
 from tidemill.advice.calls import SECONDS, Call, Reply, ask_all, distinct
 from tidemill.advice.history import QUARTER, WEEK, PricePoint, ranged
 from tidemill.advice.sources import CpuQuota, LiveAnswer, PlacementScore, Question, SpotPrice, TypeOffering
-from tidemill.clouds.aws.quotas import QUOTAS, kind_of
 from tidemill.clouds.aws.refusals import aws_refusals
 from tidemill.clouds.aws.session import default_session
+from tidemill.machines.quotas import QUOTAS, kind_of
 
 if TYPE_CHECKING:
     import boto3

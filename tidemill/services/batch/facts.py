@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tidemill.clouds.aws.quotas import QUOTAS, kind_of
 from tidemill.clouds.aws.session import translated
 from tidemill.clouds.findings import access_command
 from tidemill.descriptor import Queue
 from tidemill.errors import CloudError, one_line
 from tidemill.explain.answer import Unseen
+from tidemill.machines.quotas import QUOTAS, kind_of
 from tidemill.services.backend import ArrayState
 from tidemill.services.batch.model import AwsFacts, BatchQueue, Environment, Quota, Try, Turn
 

@@ -15,9 +15,9 @@ from tidemill.client import site as site_module
 from tidemill.client.health import doctor, machine_faults
 from tidemill.client.site import Site
 from tidemill.clouds.aws import login as aws_login
-from tidemill.clouds.aws.quotas import kind_of
 from tidemill.descriptor import Image, Machine, Rung
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.machines.quotas import kind_of
 from tidemill.services.backend import QueueState
 from tidemill.services.batch import checks as aws_checks
 from tidemill.services.batch.checks import AwsChecks
