@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 
 import pulumi
 import pulumi_aws as aws
+
+_CHINESE = ("ecr.api", "ecr.dkr")
+"""Services whose interface endpoints have names of their own in China, of those that machines use."""
 
 
 class Account:
@@ -33,6 +37,29 @@ class Account:
     def dns_suffix(self) -> pulumi.Output[str]:
         """``amazonaws.com``, or the partition's own."""
         return self._partition.dns_suffix
+
+    def principal(self, service: str) -> pulumi.Output[str]:
+        """The name of a service in policies: ``ec2.amazonaws.com``, of a few services another one in China.
+
+        Source: https://github.com/aws/aws-cdk/blob/main/packages/aws-cdk-lib/region-info/lib/default.ts
+        """
+
+        def name(values: Mapping[str, str]) -> str:
+            if values["partition"] != "aws-cn":
+                return f"{service}.amazonaws.com"
+            place = {"ec2": f".{values['suffix']}", "logs": f".{values['region']}.{values['suffix']}"}
+            return f"{service}{place.get(service, '.amazonaws.com')}"
+
+        return pulumi.Output.all(partition=self.partition, region=self.region, suffix=self.dns_suffix).apply(name)
+
+    def endpoint(self, service: str, *, interface: bool = True) -> pulumi.Output[str]:
+        """The name of a service's endpoint for VPCs: ``com.amazonaws.us-west-2.ecr.api``.
+
+        Source: https://github.com/aws/aws-cdk/blob/main/packages/aws-cdk-lib/aws-ec2/lib/vpc-endpoint.ts
+        """
+        chinese = interface and service in _CHINESE
+        prefix = self.partition.apply(lambda each: "cn." if chinese and each == "aws-cn" else "")
+        return pulumi.Output.concat(prefix, "com.amazonaws.", self.region, ".", service)
 
     @cached_property
     def _partition(self) -> pulumi.Output[aws.GetPartitionResult]:

@@ -104,7 +104,6 @@ _ANY_NAMED = [
     *(f"iam::{{account}}:{kind}/*-{{environment}}-*" for kind in ("instance-profile", "policy", "role")),
 ]
 """The same names in fewer characters, for a Deny."""
-_VIA_S3 = {"kms:ViaService": "s3.*.amazonaws.com"}
 
 _WRITE_ROLE = "PutRolePolicy DeleteRolePolicy AttachRolePolicy DetachRolePolicy CreateRole PutRolePermissionsBoundary"
 _WRITE_IAM = (
@@ -194,6 +193,11 @@ class Home:
             for t in self.filled(templates, environment)
         ]
 
+    @property
+    def via_s3(self) -> dict[str, pulumi.Output[str]]:
+        """A condition's key and value: S3 asks on behalf of somebody."""
+        return {"kms:ViaService": pulumi.Output.concat("s3.*.", self.account.dns_suffix)}
+
     @staticmethod
     def filled(templates: Sequence[str], environment: str) -> list[str]:
         """Texts with ``{environment}`` filled in."""
@@ -221,7 +225,7 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
     """Create the resources of an environment's stacks, except network, keys and state."""
     roles = home.arns(_ROLES, environment)
     stores = home.arns(_NAMED["s3"], environment)
-    passed = [f"{service}.amazonaws.com" for service in _PASSED_TO]
+    passed = [home.account.principal(service) for service in _PASSED_TO]
     named = [
         allow(_actions(service, words), home.arns(_NAMED[service], environment))
         for service, words in _WRITE_NAMED.items()
@@ -303,7 +307,7 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
         allow(
             _actions("kms", "Decrypt DescribeKey GenerateDataKey"),
             home.arns(["kms:*:*:key/*"]),
-            {"StringLike": _VIA_S3},
+            {"StringLike": home.via_s3},
         ),
         allow(["secretsmanager:GetSecretValue", "ssm:GetParameters"], home.arns(secrets), {"StringEquals": tagged}),
         # Clients are told apart by nothing but access points, whose names are ids (ADR 76).
@@ -326,7 +330,7 @@ def _through_s3(home: Home, action: str) -> Statement:
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
     """
-    return allow([action], home.arns(["kms:*:{account}:key/*"]), {"StringLike": _VIA_S3})
+    return allow([action], home.arns(["kms:*:{account}:key/*"]), {"StringLike": home.via_s3})
 
 
 def _deny(actions: Sequence[str], resources: Sequence[pulumi.Input[str]]) -> Statement:

@@ -64,7 +64,7 @@ class AwsIdentity(pulumi.ComponentResource):
         self._args = args
         self._account = account = account_of(self)
         self._child = pulumi.ResourceOptions(parent=self)
-        self.instance_role = self._role("instance", trust("ec2.amazonaws.com"))
+        self.instance_role = self._role("instance", trust(account.principal("ec2")))
         self.execution_role = self._role("execution", trust(_TASKS, account.number))
         self.job_role = self._role("job", trust(_TASKS, account.number))
         agent = grant(self, "agent", self.instance_role, _agent_statements(account, name.removesuffix("-identity")))

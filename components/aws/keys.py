@@ -17,6 +17,12 @@ PLACES: dict[str, dict[str, str]] = {
 CHECKED: dict[str, tuple[str, str, tuple[str, ...]]] = {}
 """Without a region the provider fails by itself, and says so."""
 
+UNAVAILABLE: dict[str, dict[str, str]] = {
+    "us-gov-": {"budget": "Set it in the standard account that pays for the GovCloud account"},
+}
+"""Keys whose service is missing in regions whose names begin so, and what to do.
+Source: https://docs.aws.amazon.com/govcloud-us/latest/UserGuide/govcloud-differences.html"""
+
 TAGS: dict[str, dict[str, Any]] = {
     "aws:allowedAccountIds": {
         "type": ["array", "string"],

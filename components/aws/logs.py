@@ -153,7 +153,7 @@ class AwsLogs(pulumi.ComponentResource):
             tags=args.tags,
             opts=self._child,
         )
-        subscription = self._role(f"{name}-archive-logs", "logs.amazonaws.com", args)
+        subscription = self._role(f"{name}-archive-logs", "logs", args)
         put = grant(self, "put", subscription, [allow(["firehose:PutRecord", "firehose:PutRecordBatch"], [stream.arn])])
         aws.cloudwatch.LogSubscriptionFilter(
             f"{name}-archive-filter",
@@ -166,7 +166,7 @@ class AwsLogs(pulumi.ComponentResource):
 
     def _delivery_role(self, name: str, args: AwsLogsArgs, bucket: pulumi.Output[str]) -> aws.iam.Role:
         """Source: https://docs.aws.amazon.com/firehose/latest/dev/controlling-access.html#using-iam-s3"""
-        role = self._role(f"{name}-archive-s3", "firehose.amazonaws.com", args)
+        role = self._role(f"{name}-archive-s3", "firehose", args)
         statements = [
             allow(["s3:AbortMultipartUpload", "s3:PutObject"], [pulumi.Output.concat(bucket, f"/{_ARCHIVE_PREFIX}*")]),
             allow(["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"], [bucket]),
@@ -179,7 +179,7 @@ class AwsLogs(pulumi.ComponentResource):
     def _role(self, name: str, service: str, args: AwsLogsArgs) -> aws.iam.Role:
         return aws.iam.Role(
             name,
-            assume_role_policy=trust(service, self._account.number),
+            assume_role_policy=trust(self._account.principal(service), self._account.number),
             permissions_boundary=args.permission_boundary,
             tags=args.tags,
             opts=self._child,

@@ -218,7 +218,7 @@ class AwsNetwork(pulumi.ComponentResource):
         aws.ec2.VpcEndpoint(
             f"{self._name_prefix}-s3",
             vpc_id=self.vpc_id,
-            service_name=pulumi.Output.concat("com.amazonaws.", account_of(self).region, ".s3"),
+            service_name=account_of(self).endpoint("s3", interface=False),
             vpc_endpoint_type="Gateway",
             route_table_ids=[table.id],
             tags=self._tags("s3"),
@@ -226,7 +226,7 @@ class AwsNetwork(pulumi.ComponentResource):
         )
 
     def _interface_endpoints(self) -> None:
-        name, region = self._name_prefix, account_of(self).region
+        name = self._name_prefix
         group = self._security_group("endpoints", "Interface endpoints: HTTPS from the machines")
         aws.vpc.SecurityGroupIngressRule(
             f"{name}-endpoints-in",
@@ -244,7 +244,7 @@ class AwsNetwork(pulumi.ComponentResource):
             aws.ec2.VpcEndpoint(
                 f"{name}-{suffix}",
                 vpc_id=self.vpc_id,
-                service_name=pulumi.Output.concat("com.amazonaws.", region, f".{service}"),
+                service_name=account_of(self).endpoint(service),
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
                 subnet_ids=self.subnet_ids,

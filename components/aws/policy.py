@@ -26,7 +26,7 @@ def document(statements: Sequence[pulumi.Input[Statement]]) -> pulumi.Output[str
     return json_of({"Version": "2012-10-17", "Statement": list(statements)})
 
 
-def trust(service: str, source_account: pulumi.Input[str] | None = None) -> pulumi.Output[str]:
+def trust(service: pulumi.Input[str], source_account: pulumi.Input[str] | None = None) -> pulumi.Output[str]:
     """A trust policy for one AWS service, limited to this account's resources if the service names them.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html

@@ -22,6 +22,9 @@ the environment variables that the provider accepts instead.
 Sources: https://cloud.google.com/resource-manager/docs/creating-managing-projects and
 https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
 
+UNAVAILABLE: dict[str, dict[str, str]] = {}
+"""Keys whose service is missing in some regions: none."""
+
 PLACES: dict[str, dict[str, str]] = {
     "gcp:project": {
         "type": "string",

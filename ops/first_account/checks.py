@@ -326,6 +326,13 @@ CHECKS = (
         "components/aws/network.py.",
     ),
     Check(
+        AWS,
+        "In China and GovCloud services have the names that policies give them",
+        "pulumi up of a stack with egress endpoints and logs.archive bucket in that partition; then the checks above",
+        "no role is refused as MalformedPolicyDocument and no endpoint as InvalidServiceName; machines join.",
+        "Correct `principal` or `endpoint` in components/aws/account.py.",
+    ),
+    Check(
         BOTH,
         "`pulumi destroy` leaves nothing",
         "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",

@@ -102,6 +102,9 @@ class Recorder(mocks.Mocks):
     zones: list[str] = field(default_factory=lambda: list(ZONES))
     allotted: str = ""
     """The range that an IPAM pool gives."""
+    region: str = REGION
+    partition: tuple[str, str] = ("aws", "amazonaws.com")
+    """AWS's partition of the region, and its DNS suffix."""
     impaired: set[str] = field(default_factory=set)
     """Zones that are not available today."""
     stacks: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -169,6 +172,10 @@ class Recorder(mocks.Mocks):
         if args.token.endswith("getAvailabilityZones"):
             hidden = self.impaired if args.args.get("state") == "available" else set()
             answer["names"] = [zone for zone in self.zones if zone not in hidden]
+        if args.token.endswith("getRegion"):
+            answer["region"] = self.region
+        if args.token.endswith("getPartition"):
+            answer["partition"], answer["dnsSuffix"] = self.partition
         return answer
 
     def _ami(self, asked: dict[str, Any]) -> Any:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from ..errors import ConfigError, key_path, shown
+from ...rooms import cloud_room
+from ..errors import ConfigError, key_path, refuse, shown
 from ..models import StackConfig
 
 Named = tuple[tuple[str | int, ...], str | None]
@@ -29,6 +30,10 @@ def check_place(config: StackConfig, region: str | None, project: str | None) ->
     for path, value in imports:
         if value and value.startswith("projects/"):
             _same(path, value, "project", value.split("/")[1], project)
+    for prefix, keys in cloud_room(config.cloud, "keys").UNAVAILABLE.items():
+        for key, fix in keys.items():
+            if region and region.startswith(prefix):
+                refuse([], config, key, f"nothing in {region}, which lacks the service", fix)
     for path, zone in _zones(config):
         if zone and region and len(zone) > 1 and not zone.startswith(region):
             raise ConfigError(
