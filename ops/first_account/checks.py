@@ -304,7 +304,8 @@ CHECKS = (
         "five parts with the day's date, the interruptions with that of their feed; a type is `unknown` only where the "
         "region does not have it. A second run asks for no part again but the interruptions. `advise` has a score and "
         "a range of 90 days, and no note of a denied or throttled call.",
-        "Compare a page of GetProducts with the filters in ops/prices/aws.py, and the feed with ops/prices/advisor.py. "
+        "Compare the price list's header and rows with `_COMPUTE` in ops/prices/aws.py, and the public files with "
+        "ops/prices/spot_page.py and ops/prices/advisor.py. Without a login the same command has four parts. "
         "`advise`: the note names the action; see tidemill/clouds/aws/advice.py and `advise_statements`.",
     ),
     Check(

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from itertools import chain
 from typing import Protocol
@@ -32,8 +33,8 @@ from tidemill import prices as table
 class Source(Protocol):
     """A cloud that is asked for prices."""
 
-    def check(self, parts: Collection[str]) -> None:
-        """Raise `RefusedError` if it cannot be asked for some parts at all."""
+    def check(self, parts: Collection[str]) -> str | None:
+        """Say what is not asked for; raise `RefusedError` if nothing can be asked."""
         ...
 
     def regions(self) -> list[str]: ...
@@ -45,6 +46,8 @@ class Source(Protocol):
         ...
 
 
+_FEW = 10
+"""Values that any answer may lack."""
 _PARTS = {cloud: facts(cloud).PRICE_PARTS for cloud in CLOUDS}
 _CLOUD = click.option("--cloud", type=click.Choice(CLOUDS), required=True, help="The cloud.")
 
@@ -74,7 +77,7 @@ def show(cloud: str, region: str | None) -> None:
 
 
 @prices.command()
-@_CLOUD
+@click.option("--cloud", type=click.Choice(CLOUDS), help="The cloud. Default: each.")
 @click.option("--region", "wanted", multiple=True, help="A region; repeat. Default: every commercial region.")
 @click.option(
     "--part",
@@ -84,31 +87,45 @@ def show(cloud: str, region: str | None) -> None:
     help="A part of the table; repeat. Default: all that the cloud tells.",
 )
 @click.option("--again", is_flag=True, help="Ask again for what the table has from today.")
-def refresh(cloud: str, wanted: tuple[str, ...], chosen: tuple[str, ...], again: bool) -> None:
-    """Ask the cloud for the prices of its regions and write them into the table of this checkout.
+@click.option("--fewer", is_flag=True, help="Take an answer that lacks more than a tenth of what the table has.")
+def refresh(cloud: str | None, wanted: tuple[str, ...], chosen: tuple[str, ...], again: bool, fewer: bool) -> None:
+    """Ask the clouds for the prices of its regions and write them into the table of this checkout.
 
     An interrupted refresh continues: parts from today and pages of the last hours are not asked for again. What the
     cloud refuses to tell keeps its old price and date and is reported. Exits 3 if something was refused.
     """
-    parts = [part for part in _PARTS[cloud] if not chosen or part in chosen]
-    if not parts:
-        raise click.UsageError(f"{cloud} does not tell {', '.join(chosen)}; it tells {', '.join(_PARTS[cloud])}.")
+    if wanted and not cloud:
+        raise click.UsageError("--region needs --cloud: a region belongs to one.")
+    parts = {
+        name: [part for part in _PARTS[name] if not chosen or part in chosen] for name in ([cloud] if cloud else CLOUDS)
+    }
+    if not any(parts.values()):
+        told = "; ".join(f"{name} tells {', '.join(_PARTS[name])}" for name in parts)
+        raise click.UsageError(f"{', '.join(parts)} does not tell {', '.join(chosen)}; {told}.")
     with _alone():
-        if again:
-            _forget(cloud)
-        source = _source(cloud)
-        try:
-            source.check(parts)
-        except RefusedError as error:
-            click.echo(f"{cloud} could not be asked, and no price changes: {error}", err=True)
-            sys.exit(3)
-        names = wanted or tuple(source.regions())
-        refused = [name for name in names if not _region(source, read(cloud, name), parts, again)]
-        if not refused:
-            _forget(cloud)
+        whole = [_cloud(name, wanted, asked, again, fewer) for name, asked in parts.items() if asked]
+    if not all(whole):
+        sys.exit(3)
+
+
+def _cloud(cloud: str, wanted: tuple[str, ...], parts: Sequence[str], again: bool, fewer: bool) -> bool:
+    """Refresh a cloud; False if something was refused."""
+    if again:
+        _forget(cloud)
+    source = _source(cloud)
+    try:
+        if note := source.check(parts):
+            click.echo(note, err=True)
+    except RefusedError as error:
+        click.echo(f"{cloud} could not be asked, and no price changes: {error}", err=True)
+        return False
+    names = wanted or tuple(source.regions())
+    refused = [name for name in names if not _region(source, read(cloud, name), parts, again, fewer)]
     if refused:
         click.echo(f"{len(refused)} of {len(names)} regions are not whole: {', '.join(refused)}", err=True)
-        sys.exit(3)
+        return False
+    _forget(cloud)
+    return True
 
 
 def _source(cloud: str) -> Source:
@@ -116,7 +133,7 @@ def _source(cloud: str) -> Source:
     return import_module(f"ops.prices.{cloud}").PRICES()
 
 
-def _region(source: Source, region: Region, parts: Sequence[str], again: bool) -> bool:
+def _region(source: Source, region: Region, parts: Sequence[str], again: bool, fewer: bool) -> bool:
     """Refresh a region part by part; False if a part was refused."""
     day = today().isoformat()
     old = [part for part in parts if again or region.dated(part) != day]
@@ -124,13 +141,23 @@ def _region(source: Source, region: Region, parts: Sequence[str], again: bool) -
         click.echo(f"{region.name}: all of it is from today")
     whole = True
     for part in old:
-        for answer in source.ask(region.name, [part]):
+        for told in source.ask(region.name, [part]):
+            answer = told if fewer else _not_half(region, told)
             _say(region, answer, region.take(answer))
             whole &= answer.refused is None
             if answer.refused is None and answer.found:
                 write(region)
                 source.forget(region.name, part)
     return whole
+
+
+def _not_half(region: Region, answer: Answer) -> Answer:
+    """An answer, or its refusal: half of a list does not take the place of a whole one."""
+    gone, known = region.loses(answer)
+    if answer.refused is not None or not answer.found or gone <= max(_FEW, known // 10):
+        return answer
+    reason = f"it lacks {gone} of the {known} values of {region.dated(answer.part)}; `--fewer` takes it all the same"
+    return replace(answer, refused=reason)
 
 
 def _say(region: Region, answer: Answer, change: ChangeCount) -> None:

@@ -1,16 +1,13 @@
-"""Prices of a region from the Price List API, the Spot price history and the Spot Instance Advisor's feed.
+"""Prices of a region from AWS's public files and, with a login, from its Spot price history and its offerings.
 
-Needs `pricing:GetProducts`, `ec2:DescribeSpotPriceHistory` and `ec2:DescribeInstanceTypeOfferings`, which cost nothing;
-the feed needs no login.
-Sources: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html,
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html,
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html and
-https://aws.amazon.com/ec2/spot/instance-advisor/
+The login needs `ec2:DescribeSpotPriceHistory` and `ec2:DescribeInstanceTypeOfferings`, which cost nothing.
+Sources: `ops.prices.price_list`, `ops.prices.spot_page`, `ops.prices.advisor`, https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html,
+and https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html
 """
 
 import datetime
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +16,44 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from components import machines
-from ops.prices import pages
+from ops.prices import pages, price_list
 from ops.prices.advisor import Feed
 from ops.prices.pages import ExpiredTokenError, Page, Pages
+from ops.prices.price_list import Row
 from ops.prices.region import INTERRUPTION, OFFERINGS, ON_DEMAND, SERVICES, SPOT, Answer, RefusedError, today
+from ops.prices.spot_page import Page as SpotPage
 from tidemill.machines import table as machine_table
 
-ENDPOINTS = {"eu": "eu-central-1", "ap": "ap-south-1"}
-"""Region of the Price List API by region prefix; us-east-1 for the others. Each knows the prices of all regions.
-Source: https://docs.aws.amazon.com/general/latest/gr/billing.html#billing-pricing"""
 SPOT_DAYS = 30
+_REFUSALS = (
+    *(ClientError, BotoCoreError, OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError),
+    ExpiredTokenError,
+)
 _TYPES_A_REQUEST = 50
 _EXPIRED = ("ExpiredNextToken", "Invalid")
 """How codes begin with which an API refuses a token, or a token with another question than its own."""
 _CONFIG = Config(connect_timeout=10, read_timeout=60, retries={"max_attempts": 5, "mode": "standard"})
 
 _COMPUTE = {
-    "operatingSystem": "Linux",
-    "tenancy": "Shared",
-    "preInstalledSw": "NA",
-    "capacitystatus": "Used",
+    "Operating System": "Linux",
+    "Tenancy": "Shared",
+    "Pre Installed S/W": "NA",
+    "CapacityStatus": "Used",
     "operation": "RunInstances",
-    "marketoption": "OnDemand",
+    "MarketOption": "OnDemand",
+    "License Model": "No License required",
+    "Unit": "Hrs",
 }
-_SERVICES: dict[str, tuple[str, str, dict[str, str]]] = {
-    "disk_gib_month": ("AmazonEC2", "EBS:VolumeUsage.gp3", {"volumeApiName": "gp3"}),
-    "interface_endpoint_hour": ("AmazonVPC", "VpcEndpoint-Hours", {}),
-    "kms_key_month": ("awskms", "KMS-Keys", {}),
-    "nat_gateway_hour": ("AmazonEC2", "NatGateway-Hours", {"productFamily": "NAT Gateway"}),
-    "public_ipv4_hour": ("AmazonVPC", "PublicIPv4:InUseAddress", {}),
+"""The rows of EC2's list that are machines as queues start them."""
+_SERVICES: dict[str, tuple[str, str]] = {
+    "disk_gib_month": ("AmazonEC2", "EBS:VolumeUsage.gp3"),
+    "interface_endpoint_hour": ("AmazonVPC", "VpcEndpoint-Hours"),
+    "kms_key_month": ("awskms", "KMS-Keys"),
+    "nat_gateway_hour": ("AmazonEC2", "NatGateway-Hours"),
+    "public_ipv4_hour": ("AmazonVPC", "PublicIPv4:InUseAddress"),
 }
-"""Our name to service code, suffix of the usage type (its prefix names the region), and further filters."""
-_LISTED = "AWS Price List API"
+"""Our name to service code and suffix of the usage type, whose prefix names the region."""
+_COLUMNS = ("SKU", "usageType", "PricePerUnit")
 
 
 class Aws:
@@ -59,21 +62,38 @@ class Aws:
     Args:
         session: boto3's; None for the environment's.
         feed: The Spot Instance Advisor's; read once.
-        folder: Where pages wait for the rest of their listing.
+        folder: Where pages and rows wait for the rest of their listing.
+        spot_page: The file behind the page of Spot prices; read once, and only without a login.
+        open_list: Opens a file of the price list.
     """
 
-    def __init__(self, session: Any = None, feed: Feed | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        session: Any = None,
+        feed: Feed | None = None,
+        folder: Path | None = None,
+        spot_page: SpotPage | None = None,
+        open_list: price_list.Open = price_list.download,
+    ) -> None:
         self._session, self._feed = session or boto3.Session(), feed or Feed()
         self._folder = (folder or pages.FOLDER) / "aws"
+        self._spot_page, self._open = spot_page or SpotPage(), open_list
 
-    def check(self, parts: Collection[str]) -> None:
-        """Check that AWS can be asked for some parts at all.
+    def check(self, parts: Collection[str]) -> str | None:
+        """Say what is not asked for without a login; None with one.
 
         Raises:
-            RefusedError: They need a login, and there is none.
+            RefusedError: All parts need a login, and there is none.
         """
-        if {*parts} - {INTERRUPTION} and self._session.get_credentials() is None:
-            raise RefusedError("there are no AWS credentials; log in, or ask for `--part interruption` alone")
+        if self._login:
+            return None
+        if {*parts} == {OFFERINGS}:
+            raise RefusedError("there are no AWS credentials, which `offerings` needs")
+        return "no AWS login: Spot prices are of the public page, and offerings stay as they are"
+
+    @property
+    def _login(self) -> bool:
+        return self._session.get_credentials() is not None
 
     def regions(self) -> list[str]:
         """Every commercial region, from botocore's own list; it is as new as botocore."""
@@ -81,31 +101,36 @@ class Aws:
 
     def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
         """Ask AWS for some parts of a region. A refused part says why and does not affect the others."""
-        seen = f"EC2 DescribeSpotPriceHistory, {SPOT_DAYS} days, all zones"
         calls: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
             OFFERINGS: ("EC2 DescribeInstanceTypeOfferings", self._offerings),
-            ON_DEMAND: (_LISTED, self._on_demand),
-            SPOT: (seen, self._spot),
-            SERVICES: (_LISTED, self._services),
+            ON_DEMAND: (price_list.SOURCE, self._on_demand),
+            SPOT: (f"EC2 DescribeSpotPriceHistory, {SPOT_DAYS} days, all zones", self._spot),
+            SERVICES: (price_list.SOURCE, self._services),
             INTERRUPTION: (self._feed.source, self._feed.percent),
         }
+        if not self._login:
+            del calls[OFFERINGS]
+            calls[SPOT] = (self._spot_page.source, self._spot_page.usd)
         return [self._answer(part, region, *calls[part]) for part in calls if part in parts]
 
     def forget(self, region: str, part: str) -> None:
         """Delete what was kept for a resume: the part is in the table."""
-        Pages(self._folder / region / part).forget()
+        # Machines and services are read from the same file.
+        for name in {code for code, _ in _SERVICES.values()} if part == SERVICES else (part,):
+            Pages(self._folder / region / name).forget()
 
     def _answer(self, part: str, region: str, source: str, asked: Callable[[str], dict[str, Any]]) -> Answer:
         try:
             values = asked(region)
-        except (ClientError, BotoCoreError, OSError, ValueError, KeyError, TypeError, ExpiredTokenError) as error:
+        except _REFUSALS as error:
             return Answer(part, source, refused=f"{type(error).__name__}: {error}")
         # The price list and the feed have all types; those that no queue may start yet are kept too.
         names = _SERVICES if part == SERVICES else [machine.type for machine in machine_table("aws").types]
         wanted = _SERVICES if part == SERVICES else _startable()
         kept = {name: values[name] for name in names if name in values}
         missing = [name for name in wanted if name not in values]
-        return Answer(part, source, kept, missing, as_of=self._feed.as_of if part == INTERRUPTION else today())
+        dated = {INTERRUPTION: self._feed, **({} if self._login else {SPOT: self._spot_page})}
+        return Answer(part, source, kept, missing, as_of=dated[part].as_of if part in dated else today())
 
     def _offerings(self, region: str) -> dict[str, list[str]]:
         """Ids of the zones that have a type; none for a type that the region does not have."""
@@ -119,36 +144,36 @@ class Aws:
         return zones_by_type(rows) if rows else {}
 
     def _on_demand(self, region: str) -> dict[str, float]:
-        """USD per hour by type."""
-        wanted = {**_COMPUTE, "regionCode": region}
-        listing = Pages(self._folder / region / ON_DEMAND)
-        return dict(listing.rows(self._products(region, "AmazonEC2", wanted, _machine)))
+        """USD per hour by type; the dearest if the list has several."""
+        usd: dict[str, float] = {}
+        for what, kind, _, price in self._listed(region, "AmazonEC2"):
+            if what == ON_DEMAND:
+                usd[kind] = max(price, usd.get(kind, 0.0))
+        return usd
 
     def _services(self, region: str) -> dict[str, float]:
         """USD by our service names; a service with several prices is left out."""
         usd_by_name: dict[str, float] = {}
-        for name, (code, usage, filters) in _SERVICES.items():
-            listing = Pages(self._folder / region / SERVICES / name)
-            rows = listing.rows(self._products(region, code, {**filters, "regionCode": region}, _usage))
-            prices = {usd for kind, usd in rows if kind == usage or kind.endswith(f"-{usage}")}
-            if len(prices) == 1 and (price := prices.pop()) is not None:
-                usd_by_name[name] = price
+        for name, (code, _) in _SERVICES.items():
+            # Lower tiers are free amounts or volume discounts.
+            by_sku: dict[str, float] = {}
+            for what, kind, sku, price in self._listed(region, code):
+                if (what, kind) == (SERVICES, name):
+                    by_sku[sku] = max(price, by_sku.get(sku, 0.0))
+            prices = set(by_sku.values())
+            if len(prices) == 1:
+                usd_by_name[name] = prices.pop()
         return usd_by_name
 
-    def _products(
-        self, region: str, code: str, wanted: Mapping[str, str], row: Callable[[Mapping[str, Any]], list[Any] | None]
-    ) -> Callable[[str], Page]:
-        """Asks for a page of a service's products; `row` takes what the table needs."""
-        place = ENDPOINTS.get(region.partition("-")[0], "us-east-1")
-        client = self._session.client("pricing", region_name=place, config=_CONFIG)
-        filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
+    def _listed(self, region: str, code: str) -> list[Any]:
+        """The rows of a service's list that the table needs: machine or service, its name, SKU and price."""
+        columns = [*_COLUMNS, *(["Instance Type", *_COMPUTE] if code == "AmazonEC2" else ())]
 
         def ask(token: str) -> Page:
-            page = _asked(client.get_products, token, ServiceCode=code, Filters=filters)
-            rows = [row(json.loads(product)) for product in page["PriceList"]]
-            return [each for each in rows if each], page.get("NextToken") or ""
+            found = (_needed(code, row) for row in price_list.rows(code, region, columns, self._open))
+            return [row for row in found if row and row[-1] > 0], ""
 
-        return ask
+        return Pages(self._folder / region / code).rows(ask)
 
     def _spot(self, region: str) -> dict[str, list[float]]:
         """The lowest and highest price of each type over the region's zones and the last days, in USD per hour."""
@@ -196,25 +221,14 @@ def _asked(call: Callable[..., Mapping[str, Any]], token: str, **wanted: Any) ->
         raise
 
 
-def _machine(product: Mapping[str, Any]) -> list[Any] | None:
-    """Type and price of a product; None where it has none, or needs a licence."""
-    attributes, price = product["product"]["attributes"], _price(product, {"Hrs"})
-    free = attributes.get("licenseModel") in (None, "No License required")
-    return [attributes["instanceType"], price] if price is not None and free else None
-
-
-def _usage(product: Mapping[str, Any]) -> list[Any]:
-    return [product["product"]["attributes"].get("usagetype", ""), _price(product, None)]
-
-
-def _price(product: Mapping[str, Any], units: set[str] | None) -> float | None:
-    """The On-Demand price of a product in USD: its only one, or the highest tier, as the others are free or volume
-    discounts."""
-    terms = product.get("terms", {}).get("OnDemand", {}).values()
-    dimensions = [each for term in terms for each in term["priceDimensions"].values()]
-    fitting = [each for each in dimensions if units is None or each["unit"] in units]
-    prices = [float(each["pricePerUnit"]["USD"]) for each in fitting if "USD" in each["pricePerUnit"]]
-    return max(prices, default=0.0) or None
+def _needed(code: str, row: Row) -> list[Any] | None:
+    usage, price = row["usageType"], float(row["PricePerUnit"])
+    if code == "AmazonEC2" and all(row[column] == value for column, value in _COMPUTE.items()):
+        return [ON_DEMAND, row["Instance Type"], row["SKU"], price]
+    for name, (wanted, suffix) in _SERVICES.items():
+        if code == wanted and (usage == suffix or usage.endswith(f"-{suffix}")):
+            return [SERVICES, name, row["SKU"], price]
+    return None
 
 
 def _ranges(history: list[Mapping[str, Any]]) -> list[Any]:

@@ -22,6 +22,7 @@ from components.machines import MachineType
 from ops.prices import pages
 from ops.prices.pages import ExpiredTokenError, Page, Pages
 from ops.prices.region import ON_DEMAND, SERVICES, SPOT, Answer, RefusedError
+from tidemill.prices import HOURS_A_MONTH
 
 CATALOG = "https://cloudbilling.googleapis.com/v1"
 COMPUTE_ENGINE = "6F81-5844-456A"
@@ -36,6 +37,11 @@ _FAMILY = re.compile(r"(?P<name>[A-Z]\d+[A-Z]?)( AMD| Arm| Predefined)?")
 """`C3`, `N2D AMD`, `T2A Arm`; custom types and sole tenancy are other products."""
 _PART = re.compile(r"(?P<spot>Spot Preemptible )?(?P<family>[\w ]+?) Instance (?P<part>Core|Ram) running in .+")
 _GPU = re.compile(r"Nvidia (?P<model>[A-Z][\w ]+?) GPU (attached to (?P<spot>Spot Preemptible) VMs )?running in .+")
+_DISK = re.compile(
+    r"((?P<spot>Spot Preemptible )?(?P<family>[\w ]+?) Instance Local SSD"
+    r"|SSD backed Local Storage( attached to (?P<attached>Spot Preemptible) VMs?)?)( (running )?in .+)?"
+)
+"""Local disks, of one family or of those without a price of their own."""
 _GPUS = {
     "L4": ("g2",),
     "Tesla T4": ("n1-t4",),
@@ -54,7 +60,7 @@ _SERVICES = {
 _UNITS = {"Core": "h", "Ram": "GiBy.h", "gpu": "h", "disk_gib_month": "GiBy.mo"}
 
 Rates = dict[tuple[str, str, bool], float]
-"""USD by family, part (`Core`, `Ram`, `gpu`) and whether it is Spot."""
+"""USD by family (empty: all), part (`Core`, `Ram`, `gpu`, `disk`) and whether it is Spot."""
 
 
 class Gcp:
@@ -126,7 +132,7 @@ class Gcp:
 
 
 def _needed(description: str) -> bool:
-    return any(pattern.fullmatch(description) for pattern in (_PART, _GPU, *_SERVICES.values()))
+    return any(pattern.fullmatch(description) for pattern in (_PART, _GPU, _DISK, *_SERVICES.values()))
 
 
 def _short(sku: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,15 +164,30 @@ def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
             part, spot = found_part["part"], bool(found_part["spot"])
         elif found_gpu := _GPU.fullmatch(sku["description"]):
             families, part, spot = _GPUS.get(found_gpu["model"], ()), "gpu", bool(found_gpu["spot"])
+        elif found_disk := _DISK.fullmatch(sku["description"]):
+            named = _FAMILY.fullmatch(found_disk["family"] or "")
+            families, part = ((named["name"].lower() if named else ""),), "disk"
+            spot = bool(found_disk["spot"] or found_disk["attached"])
         else:
             continue
         usage = sku["category"]["usageType"]
-        # Commitments and reservations of the same description have usage types of their own.
-        if families and usage == ("Preemptible" if spot else "OnDemand"):
-            price = _usd(sku, _UNITS[part])
+        # Commitments and reservations of the same description have usage types of their own. Spot's local disks of no
+        # family are told as On-Demand.
+        if families and usage in ({"Preemptible", "OnDemand"} if (spot and part == "disk") else {_usage(spot)}):
+            price = _disk_usd(sku) if part == "disk" else _usd(sku, _UNITS[part])
             if price is not None:
                 rates |= {(family, part, spot): price for family in families}
     return rates
+
+
+def _usage(spot: bool) -> str:
+    return "Preemptible" if spot else "OnDemand"
+
+
+def _disk_usd(sku: Mapping[str, Any]) -> float | None:
+    """USD of a GiB and hour; the catalogue tells some by the month."""
+    month = _usd(sku, "GiBy.mo")
+    return month / HOURS_A_MONTH if month is not None else _usd(sku, "GiBy.h")
 
 
 def _services(skus: Iterable[Mapping[str, Any]]) -> dict[str, float]:
@@ -203,11 +224,13 @@ def _name(machine: MachineType) -> str:
 
 
 def _machine(machine: MachineType, rates: Rates, spot: bool) -> float | None:
-    """USD per hour of a machine: its vCPUs, GiB and GPUs; None if one of them has no price."""
+    """USD per hour of a machine: its vCPUs, GiB, GPUs and local disks; None if one of them has no price."""
     series = machine.type.partition("-")[0]
     amounts = {(series, "Core"): machine.cpus, (series, "Ram"): machine.memory_mib / 1024}
     if machine.gpus:
         amounts[machine.family, "gpu"] = machine.gpus
+    if machine.local_gib:
+        amounts[series if (series, "disk", spot) in rates else "", "disk"] = machine.local_gib
     if any((*key, spot) not in rates for key in amounts):
         return None
     return round(sum(amount * rates[*key, spot] for key, amount in amounts.items()), 6)

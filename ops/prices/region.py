@@ -76,6 +76,11 @@ class Region:
         """True if the region is known not to have a machine type."""
         return self.parts.get(OFFERINGS, {}).get(VALUES[OFFERINGS], {}).get(type) == []
 
+    def loses(self, answer: Answer) -> tuple[int, int]:
+        """How many values of a part an answer lacks, and how many there are. Services that it lacks stay."""
+        known = self.parts.get(answer.part, {}).get(VALUES.get(answer.part, ""), {})
+        return len(known.keys() - answer.found.keys()), len(known)
+
     def take(self, answer: Answer) -> ChangeCount:
         """Replace a part with an answer. A refusal changes nothing, and services missing from an answer stay.
 

@@ -1,22 +1,26 @@
 """The clients that refresh the price table, on answers in the shape of the clouds'. Not proven: that the clouds answer
 so today, and that their filters and descriptions are still called so."""
 
+import csv
 import datetime
 import email.utils
 import gzip
+import http.client
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 import requests
-from botocore.stub import ANY, Stubber
+from botocore.stub import Stubber
 from click.testing import CliRunner
 
 from components import machines
 from ops import prices as command
-from ops.prices import advisor, aws, gcp, pages, region
+from ops.prices import advisor, aws, gcp, pages, region, spot_page
 from ops.prices.region import Answer, ChangeCount, Region
 from tidemill import prices
 from tidemill.prices import table
@@ -173,21 +177,60 @@ def test_a_listing_that_goes_round_ends(tmp_path):
 # ---- AWS -----------------------------------------------------------------------------------------------------------
 
 
-def product(usd: str, unit: str, **attributes: str) -> str:
-    """A product of the Price List API, as JSON text."""
-    dimension = {"unit": unit, "beginRange": "0", "endRange": "Inf", "pricePerUnit": {"USD": usd}}
-    term = {"priceDimensions": {"S.T.D": dimension}, "sku": "S", "offerTermCode": "T"}
-    return json.dumps(
-        {"product": {"productFamily": "x", "sku": "S", "attributes": attributes}, "terms": {"OnDemand": {"S.T": term}}}
+HEADER = (
+    "SKU", "OfferTermCode", "TermType", "PricePerUnit", "Unit", "Currency", "Instance Type", "Tenancy",
+    "Operating System", "License Model", "usageType", "operation", "CapacityStatus", "MarketOption",
+    "Pre Installed S/W", "Region Code",
+)  # fmt: skip
+PLAIN = {
+    "TermType": "OnDemand", "Unit": "Hrs", "Currency": "USD", "Tenancy": "Shared", "Operating System": "Linux",
+    "License Model": "No License required", "operation": "RunInstances", "CapacityStatus": "Used",
+    "MarketOption": "OnDemand", "Pre Installed S/W": "NA", "Region Code": "us-west-2",
+}  # fmt: skip
+
+
+def compute(type: str, usd: str, **more: str) -> dict[str, str]:  # noqa: A002
+    row = {"SKU": f"M{type}", "Instance Type": type, "PricePerUnit": usd, "usageType": f"USW2-BoxUsage:{type}"}
+    return PLAIN | row | {key.replace("_", " "): value for key, value in more.items()}
+
+
+def service(usage: str, usd: str, unit: str = "Hrs", sku: str = "") -> dict[str, str]:
+    bare = {"TermType": "OnDemand", "Currency": "USD", "Region Code": "us-west-2"}
+    return bare | {"SKU": sku or f"S{usage}", "PricePerUnit": usd, "Unit": unit, "usageType": usage}
+
+
+def listing(code: str, *rows: dict[str, str], published: str | None = None, header: tuple[str, ...] = HEADER) -> bytes:
+    """A file of the price list, as AWS writes it: five lines about it, the header, and quoted values."""
+    about = (
+        ("FormatVersion", "v1.0"),
+        ("Disclaimer", 'This pricing list is for informational purposes only, and "so on".'),
+        ("Publication Date", published or f"{today()}T22:53:08Z"),
+        ("Version", "20260912225308"),
+        ("OfferCode", code),
     )
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(
+        [*about, header, *([row.get(column, "") for column in header] for row in rows)]
+    )
+    return text.getvalue().encode()
 
 
-def compute(type: str, usd: str, **more: str) -> str:  # noqa: A002
-    return product(usd, "Hrs", instanceType=type, licenseModel="No License required", **more)
+class Lists:
+    """The server of the price list: files by service code, and what was asked."""
 
+    def __init__(self) -> None:
+        self.files: dict[str, bytes | Exception] = {}
+        self.asked: list[str] = []
+        self.cut = 0
+        self.tells_length = True
 
-def service(usage: str, usd: str, unit: str = "Hrs") -> str:
-    return product(usd, unit, usagetype=usage)
+    def open(self, url: str) -> tuple[io.BytesIO, int | None]:
+        self.asked.append(url)
+        (code,) = [name for name in ("AmazonEC2", "AmazonVPC", "awskms") if f"/aws/{name}/current/" in url]
+        content = self.files.get(code, listing(code))
+        if isinstance(content, Exception):
+            raise content
+        return io.BytesIO(content[: len(content) - self.cut]), len(content) if self.tells_length else None
 
 
 class Session:
@@ -196,15 +239,16 @@ class Session:
     def __init__(self) -> None:
         self.clients = {
             name: boto3.client(name, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
-            for name in ("pricing", "ec2")
+            for name in ("ec2",)
         }
         self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
         self.regions: dict[str, str] = {}
+        self.lists, self.login = Lists(), True
         for stub in self.stubs.values():
             stub.activate()
 
-    def get_credentials(self) -> None:
-        """There are none."""
+    def get_credentials(self) -> object | None:
+        return object() if self.login else None
 
     def get_available_regions(self, service: str, partition_name: str) -> list[str]:
         return boto3.Session().get_available_regions(service, partition_name)
@@ -213,30 +257,24 @@ class Session:
         self.regions[name] = region_name
         return self.clients[name]
 
-    def products(self, code: str, *pages: list[str]) -> None:
-        for number, page in enumerate(pages):
-            asked: dict[str, Any] = {"ServiceCode": code, "Filters": ANY}
-            answer: dict[str, Any] = {"PriceList": page}
-            if number:
-                asked["NextToken"] = f"page{number}"
-            if number + 1 < len(pages):
-                answer["NextToken"] = f"page{number + 1}"
-            self.stubs["pricing"].add_response("get_products", answer, asked)
-
-    def every_service(self) -> None:
-        self.products("AmazonEC2", [service("USW2-EBS:VolumeUsage.gp3", "0.08", "GB-Mo")])
-        endpoints = [
-            service("USW2-VpcEndpoint-Hours", "0.01"),
-            service("USW2-VpcEndpoint-GWLBE-Hours", "0.0125"),
-            service("USW2-PublicIPv4:InUseAddress", "0.005"),
-            service("USW2-PublicIPv4:IdleAddress", "0.006"),
-        ]
-        self.products("AmazonVPC", endpoints[:1], endpoints[1:])
-        self.products("awskms", [service("us-west-2-KMS-Keys", "1.0", "keys")])
-        self.products(
-            "AmazonEC2", [service("USW2-NatGateway-Hours", "0.045"), service("USW2-NatGateway-Bytes", "0.09")]
-        )
-        self.products("AmazonVPC", endpoints)
+    def every_service(self, *machines: dict[str, str]) -> None:
+        self.lists.files = {
+            "AmazonEC2": listing(
+                "AmazonEC2",
+                *machines,
+                service("USW2-EBS:VolumeUsage.gp3", "0.08", "GB-Mo"),
+                service("USW2-NatGateway-Hours", "0.045"),
+                service("USW2-NatGateway-Bytes", "0.09"),
+            ),
+            "AmazonVPC": listing(
+                "AmazonVPC",
+                service("USW2-VpcEndpoint-Hours", "0.01"),
+                service("USW2-VpcEndpoint-GWLBE-Hours", "0.0125"),
+                service("USW2-PublicIPv4:InUseAddress", "0.005"),
+                service("USW2-PublicIPv4:IdleAddress", "0.006"),
+            ),
+            "awskms": listing("awskms", service("us-west-2-KMS-Keys", "1.0", "keys")),
+        }
 
     def spot(self, *seen: tuple[str, str, str]) -> None:
         rounds = -(-len({each.type for types in machines.families("aws").values() for each in types}) // 50)
@@ -275,23 +313,35 @@ def feed(content: Any = FEED, modified: str | None = "Tue, 03 Feb 2026 04:05:06 
 
 
 def ask(session: Any, name: str, folder: Path, parts: Any = PARTS) -> list[Answer]:
-    return aws.Aws(session, feed(), folder).ask(name, parts)
+    return source(session, folder).ask(name, parts)
+
+
+def source(session: Any, folder: Path, page: spot_page.Page | None = None) -> aws.Aws:
+    return aws.Aws(session, feed(), folder, page, session.lists.open)
 
 
 def by_part(answers: list[Answer]) -> dict[str, Answer]:
     return {answer.part: answer for answer in answers}
 
 
-def test_aws_is_asked_page_by_page(session, tmp_path):
-    first = [compute("c7i.large", "0.0892500000"), compute("x9.large", "1"), compute("c7i.xlarge", "0.0000000000")]
-    session.products("AmazonEC2", first, [compute("c7i.2xlarge", "0.3570000000")])
+def test_aws_is_asked_for_machines_and_services(session, tmp_path):
+    session.every_service(
+        compute("c7i.large", "0.0892500000"),
+        compute("x9.large", "1"),
+        compute("c7i.xlarge", "0.0000000000"),
+        compute("c7i.2xlarge", "0.3570000000"),
+        compute("c7i.4xlarge", "9", Tenancy="Dedicated"),
+        compute("c7i.4xlarge", "9", Operating_System="Windows"),
+        compute("c7i.4xlarge", "9", TermType="Reserved"),
+        compute("c7i.4xlarge", "9", CapacityStatus="UnusedCapacityReservation"),
+        compute("c7i.4xlarge", "9", Region_Code="us-west-2-lax-1"),
+    )
     session.spot(
         ("c7i.large", "us-west-2a", "0.030000"), ("c7i.large", "us-west-2b", "0.041"), ("c7i.large", "a", "0.02")
     )
-    session.every_service()
     found = by_part(ask(session, "us-west-2", tmp_path))
     assert found["on_demand"].found == {"c7i.large": 0.08925, "c7i.2xlarge": 0.357}
-    assert "c7i.xlarge" in found["on_demand"].missing
+    assert {"c7i.xlarge", "c7i.4xlarge"} <= {*found["on_demand"].missing}
     assert found["spot"].found == {"c7i.large": [0.02, 0.041]}
     assert found["services"].found == {
         "disk_gib_month": 0.08,
@@ -300,29 +350,125 @@ def test_aws_is_asked_page_by_page(session, tmp_path):
         "nat_gateway_hour": 0.045,
         "public_ipv4_hour": 0.005,
     }
-    assert session.regions == {"pricing": "us-east-1", "ec2": "us-west-2"}
+    root = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws"
+    assert session.lists.asked == [
+        f"{root}/{code}/current/us-west-2/index.csv" for code in ("AmazonEC2", "AmazonVPC", "awskms")
+    ]
+    assert session.regions == {"ec2": "us-west-2"}
 
 
-def test_a_service_with_two_prices_has_none(session, tmp_path):
-    session.stubs["pricing"].add_client_error("get_products", "ThrottlingException")
-    session.spot()
-    session.products("AmazonEC2", [service("USW2-EBS:VolumeUsage.gp3", "0.08"), service("EBS:VolumeUsage.gp3", "0.1")])
-    for code in ("AmazonVPC", "awskms", "AmazonEC2", "AmazonVPC"):
-        session.products(code, [])
-    found = by_part(ask(session, "us-west-2", tmp_path))
-    assert found["services"].found == {}
-    assert len(found["services"].missing) == 5
+def test_a_service_with_two_prices_has_none_and_tiers_are_one(session, tmp_path):
+    gp3 = "EBS:VolumeUsage.gp3"
+    two = [service(f"USW2-{gp3}", "0.08"), service(gp3, "0.1")]
+    tiers = [service("us-west-2-KMS-Keys", usd, sku="K") for usd in ("0", "1.0", "0.5")]
+    session.lists.files = {"AmazonEC2": listing("AmazonEC2", *two), "awskms": listing("awskms", *tiers)}
+    found = by_part(ask(session, "us-west-2", tmp_path, ["services"]))
+    assert found["services"].found == {"kms_key_month": 1.0}
+    assert len(found["services"].missing) == 4
 
 
 def test_one_part_refused_is_told_and_the_others_stand(session, tmp_path):
-    session.products("AmazonEC2", [compute("c7i.large", "0.08925")])
+    session.every_service(compute("c7i.large", "0.08925"))
     session.stubs["ec2"].add_client_error("describe_spot_price_history", "UnauthorizedOperation", "no")
-    session.every_service()
-    found = by_part(ask(session, "eu-west-1", tmp_path))
+    found = by_part(ask(session, "us-west-2", tmp_path))
     assert found["spot"].refused is not None
     assert "UnauthorizedOperation" in found["spot"].refused
     assert found["on_demand"].refused is None
-    assert session.regions["pricing"] == "eu-central-1"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is no price list"),
+        (b"<html>moved</html>", "is no price list"),
+        (listing("AmazonEC2", published="2025-02-03T01:02:03Z"), "is of 2025-02-03, more than a year ago"),
+        (listing("AmazonEC2", header=HEADER[:-1]), "has no column Region Code"),
+        (listing("AmazonEC2", compute("c7i.large", "free")), "could not convert"),
+        (OSError("HTTP Error 403: Forbidden"), "403"),
+        (http.client.IncompleteRead(b"x"), "IncompleteRead"),
+    ],
+    ids=["empty", "a page", "last year", "another header", "no number", "forbidden", "broken"],
+)
+def test_a_list_that_is_old_or_none_is_a_refusal(session, tmp_path, content, says):
+    session.lists.files["AmazonEC2"] = content
+    (found,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
+    assert found.refused
+    assert says in found.refused
+    assert found.found == {}
+
+
+@pytest.mark.parametrize(("tells_length", "says"), [(True, "ended after"), (False, "breaks off in a row")])
+def test_a_list_that_is_half_there_is_a_refusal_and_is_asked_for_again(session, tmp_path, tells_length, says):
+    session.every_service(*(compute(f"c7i.{size}large", "1") for size in ("", "x", "2x", "4x")))
+    last = session.lists.files["AmazonEC2"].splitlines(keepends=True)[-3:]
+    session.lists.cut, session.lists.tells_length = (sum(map(len, last)) if tells_length else 300), tells_length
+    (found,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
+    assert found.refused
+    assert says in found.refused
+    session.lists.cut = 0
+    (found,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
+    assert len(found.found) == 4
+
+
+SPOT_JSON = {
+    "vers": 0.01,
+    "config": {
+        "rate": "perhr",
+        "valueColumns": ["linux", "mswin"],
+        "currencies": ["USD"],
+        "regions": [
+            {
+                "region": "us-east",
+                "instanceTypes": [
+                    {
+                        "type": "computeCurrentGen",
+                        "sizes": [
+                            {
+                                "size": kind,
+                                "valueColumns": [
+                                    {"name": "linux", "prices": {"USD": usd}},
+                                    {"name": "mswin", "prices": {"USD": "0.9"}},
+                                ],
+                            }
+                            for kind, usd in (("c7i.large", "0.0361"), ("c7i.xlarge", "N/A*"), ("x99.large", "1"))
+                        ],
+                    }
+                ],
+            }
+        ],
+    },
+}
+
+
+def spot_file(content: Any = SPOT_JSON, days: int = 0) -> spot_page.Page:
+    seen = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
+    return spot_page.Page(lambda: (json.dumps(content).encode(), email.utils.format_datetime(seen, usegmt=True)))
+
+
+def test_without_a_login_spot_prices_are_of_the_public_page(session, tmp_path):
+    session.login = False
+    asked = source(session, tmp_path, spot_file())
+    (found,) = asked.ask("us-east-1", ["spot", "offerings"])
+    assert (found.part, found.found) == ("spot", {"c7i.large": [0.0361, 0.0361]})
+    assert found.source.startswith("EC2 Spot Pricing page")
+    assert "c7i.xlarge" in found.missing
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        (spot_file(days=40), "more than 30 days ago"),
+        (spot_file({"config": {"regions": []}}), "does not have us-east-1"),
+        (spot_file({"config": {}}), "KeyError"),
+        (spot_file([]), "TypeError"),
+    ],
+    ids=["old", "without the region", "another shape", "a list"],
+)
+def test_a_spot_page_that_is_old_or_different_is_a_refusal(session, tmp_path, page, says):
+    session.login = False
+    (found,) = source(session, tmp_path, page).ask("us-east-1", ["spot"])
+    assert found.refused
+    assert says in found.refused
 
 
 def test_a_resumed_history_asks_the_same_question(session, tmp_path):
@@ -339,56 +485,40 @@ def test_a_resumed_history_asks_the_same_question(session, tmp_path):
     assert len(set(asked)) == 1
 
 
-def test_the_filters_are_ones_that_the_api_takes(session, tmp_path):
-    session.stubs["pricing"].add_response(
-        "get_products",
-        {"PriceList": []},
-        {
-            "ServiceCode": "AmazonEC2",
-            "Filters": [
-                {"Type": "TERM_MATCH", "Field": field, "Value": value}
-                for field, value in [*aws._COMPUTE.items(), ("regionCode", "us-west-2")]
-            ],
-        },
-    )
-    assert aws.Aws(session, feed(), tmp_path)._on_demand("us-west-2") == {}
-
-
 def half(session: Session) -> None:
     """The first of two pages, and then a refusal."""
-    first = {"PriceList": [compute("c7i.large", "0.09")], "NextToken": "page1"}
-    session.stubs["pricing"].add_response("get_products", first, {"ServiceCode": "AmazonEC2", "Filters": ANY})
-    session.stubs["pricing"].add_client_error("get_products", "InternalErrorException")
+    offerings(session, [("c7i.large", "usw2-az1")], more=True)
+    session.stubs["ec2"].add_client_error("describe_instance_type_offerings", "InternalError")
 
 
 def test_aws_continues_with_the_page_that_was_missing(session, tmp_path):
     half(session)
-    (refused,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
+    (refused,) = ask(session, "us-west-2", tmp_path, ["offerings"])
     assert "InternalError" in (refused.refused or "")
-    session.stubs["pricing"].add_response(
-        "get_products",
-        {"PriceList": [compute("c7i.xlarge", "0.18")]},
-        {"ServiceCode": "AmazonEC2", "Filters": ANY, "NextToken": "page1"},
-    )
-    (whole,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
-    assert whole.found == {"c7i.large": 0.09, "c7i.xlarge": 0.18}
+    rows = [{"InstanceType": "c7i.xlarge", "LocationType": "availability-zone-id", "Location": "usw2-az2"}]
+    asked = {"LocationType": "availability-zone-id", "NextToken": "more"}
+    session.stubs["ec2"].add_response("describe_instance_type_offerings", {"InstanceTypeOfferings": rows}, asked)
+    (whole,) = ask(session, "us-west-2", tmp_path, ["offerings"])
+    assert (whole.found["c7i.large"], whole.found["c7i.xlarge"]) == (["usw2-az1"], ["usw2-az2"])
 
 
-@pytest.mark.parametrize("code", ["ExpiredNextTokenException", "InvalidNextTokenException", "InvalidParameterValue"])
+@pytest.mark.parametrize("code", ["ExpiredNextTokenException", "InvalidNextToken", "InvalidParameterValue"])
 def test_a_token_that_aws_no_longer_takes_starts_the_listing_again(session, tmp_path, code):
     half(session)
-    ask(session, "us-west-2", tmp_path, ["on_demand"])
-    session.stubs["pricing"].add_client_error("get_products", code)
-    session.products("AmazonEC2", [compute("c7i.large", "0.07")], [compute("c7i.xlarge", "0.18")])
-    (whole,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
-    assert whole.found == {"c7i.large": 0.07, "c7i.xlarge": 0.18}
+    ask(session, "us-west-2", tmp_path, ["offerings"])
+    session.stubs["ec2"].add_client_error("describe_instance_type_offerings", code)
+    offerings(session, [("c7i.large", "usw2-az3")], [("c7i.xlarge", "usw2-az2")])
+    (whole,) = ask(session, "us-west-2", tmp_path, ["offerings"])
+    assert (whole.found["c7i.large"], whole.found["c7i.xlarge"]) == (["usw2-az3"], ["usw2-az2"])
 
 
-def test_without_a_login_only_interruptions_are_asked_for(session, tmp_path):
-    source = aws.Aws(session, feed(), tmp_path)
-    source.check(["interruption"])
+def test_without_a_login_it_says_what_is_not_asked_for(session, tmp_path):
+    asked = source(session, tmp_path)
+    assert asked.check(PARTS) is None
+    session.login = False
+    assert "no AWS login" in (asked.check(PARTS) or "")
     with pytest.raises(region.RefusedError, match="no AWS credentials"):
-        source.check(["interruption", "spot"])
+        asked.check(["offerings"])
 
 
 def test_the_regions_of_aws_are_the_commercial_ones(session, tmp_path):
@@ -398,10 +528,10 @@ def test_the_regions_of_aws_are_the_commercial_ones(session, tmp_path):
     assert not [name for name in found if name.startswith(("cn-", "us-gov-", "us-iso"))]
 
 
-def offerings(session: Session, *pages: list[tuple[str, str]]) -> None:
+def offerings(session: Session, *pages: list[tuple[str, str]], more: bool = False) -> None:
     for number, page in enumerate(pages):
         rows = [{"InstanceType": kind, "LocationType": "availability-zone-id", "Location": zone} for kind, zone in page]
-        answer = {"InstanceTypeOfferings": rows} | ({"NextToken": "more"} if number + 1 < len(pages) else {})
+        answer = {"InstanceTypeOfferings": rows} | ({"NextToken": "more"} if more or number + 1 < len(pages) else {})
         asked = {"LocationType": "availability-zone-id"} | ({"NextToken": "more"} if number else {})
         session.stubs["ec2"].add_response("describe_instance_type_offerings", answer, asked)
 
@@ -514,8 +644,9 @@ SKUS = [
 class Catalog:
     """A session that answers the SKUs in two pages."""
 
-    def __init__(self, status: int = 200) -> None:
+    def __init__(self, status: int = 200, skus: list[dict] = SKUS) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.skus = skus
         self.status = status
         self.fails_at: str | None = None
 
@@ -523,7 +654,7 @@ class Catalog:
         self.asked.append({"url": url, **params})
         if params["pageToken"] == self.fails_at:
             raise requests.ConnectionError("gone")
-        page = {"skus": SKUS[7:]} if params["pageToken"] else {"skus": SKUS[:7], "nextPageToken": "second"}
+        page = {"skus": self.skus[7:]} if params["pageToken"] else {"skus": self.skus[:7], "nextPageToken": "second"}
         answer = requests.Response()
         answer.status_code, answer._content = self.status, json.dumps(page).encode()
         return answer
@@ -549,6 +680,26 @@ def test_what_the_catalogue_does_not_have_is_missing_and_not_cheap(tmp_path):
     assert "e2-standard-4" in found["on_demand"].missing
     assert "g2-standard-4" in found["spot"].missing
     assert set(found["on_demand"].found).isdisjoint(found["on_demand"].missing)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_local_disks_of_gcp_are_part_of_a_machine(tmp_path, own):
+    disk = "{}C3 Instance Local SSD running in Americas" if own else "SSD backed Local Storage{} in Iowa"
+    named = [disk.format(""), disk.format("Spot Preemptible " if own else " attached to Spot Preemptible VMs")]
+    disks = [sku(named[0], 0.073, "GiBy.mo"), sku(named[1], 0.00002, "GiBy.h", "Preemptible" if own else "OnDemand")]
+    catalog = Catalog(skus=[*parts("C3", 0.03, 0.004), *parts("C3", 0.01, 0.001, spot=True), *disks])
+    found = by_part(gcp.Gcp(catalog, folder=tmp_path).ask("us-central1", ["on_demand", "spot"]))  # type: ignore[arg-type]
+    plain, local = (found["on_demand"].found[f"c3-standard-8{end}"] for end in ("", "-lssd"))
+    assert local == pytest.approx(plain + 2 * 375 * 0.0001, abs=1e-6)
+    spot = found["spot"].found
+    assert spot["c3-standard-8-lssd"][0] == pytest.approx(spot["c3-standard-8"][0] + 2 * 375 * 0.00002, abs=1e-6)
+
+
+def test_a_machine_with_local_disks_of_no_price_has_none(tmp_path):
+    catalog = Catalog(skus=parts("C3", 0.03, 0.004))
+    (found,) = gcp.Gcp(catalog, folder=tmp_path).ask("us-central1", ["on_demand"])  # type: ignore[arg-type]
+    assert "c3-standard-8" in found.found
+    assert "c3-standard-8-lssd" not in found.found
 
 
 def test_addresses_are_billed_beyond_their_free_hours(tmp_path):
@@ -685,6 +836,30 @@ def test_one_part_alone_is_refreshed(data, monkeypatch):
     assert source.asked == [("us-west-2", "interruption")]
     told = refresh(monkeypatch, Told(), "--part", "interruption", cloud="gcp")
     assert (told.exit_code, "gcp does not tell interruption" in told.output) == (2, True)
+
+
+def test_half_an_answer_does_not_take_the_place_of_a_whole_one(data, monkeypatch):
+    whole = Answer("on_demand", "asked", {f"c7i.{number}": 1.0 for number in range(100)})
+    assert refresh(monkeypatch, Told(whole), "--fewer").exit_code == 0
+    half = replace(whole, found={f"c7i.{number}": 2.0 for number in range(89)})
+    told = refresh(monkeypatch, Told(half), "--again")
+    assert told.exit_code == 3
+    assert f"it lacks 11 of the 100 values of {today()}; `--fewer` takes it all the same" in told.output
+    assert region.read("aws", "us-west-2").parts["on_demand"]["usd_hour"] == whole.found
+    assert refresh(monkeypatch, Told(half), "--again", "--fewer").exit_code == 0
+    assert len(region.read("aws", "us-west-2").parts["on_demand"]["usd_hour"]) == 89
+
+
+def test_one_command_asks_each_cloud(data, monkeypatch):
+    sources = {
+        "aws": Told(Answer("on_demand", "asked", {"c7i.large": 0.1}), regions=("us-west-2",)),
+        "gcp": Told(Answer("on_demand", "asked", {"n2-standard-2": 0.1}), regions=("us-east4",)),
+    }
+    monkeypatch.setattr(command, "_source", sources.__getitem__)
+    assert CliRunner().invoke(command.prices, ["refresh"]).exit_code == 0
+    assert (prices.regions("aws"), prices.regions("gcp")) == (["us-west-2"], ["us-east4"])
+    told = CliRunner().invoke(command.prices, ["refresh", "--region", "us-east4"])
+    assert (told.exit_code, "--region needs --cloud" in told.output) == (2, True)
 
 
 def test_show_says_how_old_the_table_is(data):
