@@ -258,6 +258,8 @@ def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list
         # A key's name is an id, so the tag identifies keys of stacks. A key that is being created has no tag yet.
         allow(["kms:CreateKey"], ["*"], asked),
         allow(["kms:TagResource"], ["*"], {**asked, "StringEqualsIfExists": own}),
+        # A change of other tags names those alone.
+        allow(["kms:TagResource"], ["*"], {"StringEquals": own, "StringEqualsIfExists": asked["StringEquals"]}),
         allow(_actions("kms", f"{_KEYS} {_ALIASES}"), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": own}),
         allow(_actions("kms", _ALIASES), home.arns(["kms:*:{account}:alias/*-{environment}-*"], environment)),
         *([_deny(["*"], theirs)] if theirs else []),

@@ -26,6 +26,8 @@ def file_statements(home: Home, environment: str) -> list[Statement]:
         allow(["elasticfilesystem:CreateFileSystem"], made, {"StringEquals": asked}),
         # A resource that is being created has no tag yet.
         allow(["elasticfilesystem:TagResource"], made, {"StringEquals": asked, "StringEqualsIfExists": own}),
+        # A change of other tags names those alone.
+        allow(["elasticfilesystem:TagResource"], made, {"StringEquals": own, "StringEqualsIfExists": asked}),
         allow([f"elasticfilesystem:{action}" for action in _CHANGE.split()], made, {"StringEquals": own}),
         # The first file system of an account, and the first with backups, bring the service its own role.
         # Source: https://docs.aws.amazon.com/efs/latest/ug/using-service-linked-roles.html

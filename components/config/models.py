@@ -229,7 +229,7 @@ class StackConfig(Model):
         default={},
         description="The same for all stacks of an environment, by environment and cloud, because the clouds spell "
         "keys differently. It belongs into Pulumi.yaml, as the default of this key; a stack file that sets it "
-        "replaces that default.",
+        "replaces that default. Quote numbers.",
         examples=[{"prod": {DEFAULT: {"CostCenter": "4711"}}}],
     )
     overrides: dict[

@@ -146,6 +146,7 @@ STATES_KEY = Thing("the key of the state", STATE_KEY)
 DEV_KEY, PROD_KEY = (_key(f"a key with the tag of {each}", ResourceTag_environment=each) for each in ("dev", "prod"))
 CLAIM_KEY = _key("a key with the tag of prod, for dev", ResourceTag_environment="prod", RequestTag_environment="dev")
 ANY_KEY = _key("a key without the tag, for dev", RequestTag_environment="dev")
+GIVEN_KEY = _key("a key with the tag of dev, for prod", ResourceTag_environment="dev", RequestTag_environment="prod")
 BUCKET = Thing("`a.jpg` in raw-images, which the stack declares", "arn:aws:s3:::raw-images/a.jpg")
 OTHERS_BUCKET = Thing("`a.jpg` in a bucket that no one declares", "arn:aws:s3:::payroll/a.jpg")
 NAMED_LIKE_DEV = _in_store("vision-prod", "out/x-dev-store/y")
@@ -214,6 +215,8 @@ NEW_FILES, DEV_FILES, PROD_FILES = (
     _files(f"a {text} file system with the tag of {each}", **{kind: each})
     for text, kind, each in (("new", "request", "dev"), ("stack's", "resource", "dev"), ("stack's", "resource", "prod"))
 )
+GIVEN_FILES = _files("a stack's file system with the tag of dev, for prod", resource="dev", request="prod")
+CLAIM_FILES = _files("a stack's file system with the tag of prod, for dev", resource="prod", request="dev")
 ITS_BOUNDARY = Thing("its boundary", BOUNDARY.format("dev"))
 PRODS_STORE = Thing("the store of vision-prod", f"arn:aws:s3:::vision-prod-store-bucket-{SUFFIX}")
 OWN_MADE = Thing("a role that trusts the writer", of_account("iam", "role/x-dev-y", ""), admits=True)
@@ -436,7 +439,14 @@ PROBES = [
         no("kms:ScheduleKeyDeletion", PROD_KEY, "What it encrypts is another environment's."),
         no("kms:TagResource", CLAIM_KEY, "It could be deleted as dev's then."),
         yes("kms:TagResource", ANY_KEY, "A key that is being made has no tags yet, and neither has a stray one."),
+        yes("kms:TagResource", DEV_KEY, "A stack's company tags change."),
+        no("kms:TagResource", PROD_KEY, "Its tags are another environment's."),
+        no("kms:TagResource", GIVEN_KEY, "It would be taken for prod's."),
         yes("elasticfilesystem:CreateFileSystem", NEW_FILES, "Stacks make file systems."),
+        yes("elasticfilesystem:TagResource", DEV_FILES, "A stack's company tags change."),
+        no("elasticfilesystem:TagResource", PROD_FILES, "Its tags are another environment's."),
+        no("elasticfilesystem:TagResource", GIVEN_FILES, "It would be taken for prod's."),
+        no("elasticfilesystem:TagResource", CLAIM_FILES, "It could be deleted as dev's then."),
         yes("iam:CreateServiceLinkedRole", _service_role("elasticfilesystem"), "EFS needs it once in an account."),
         no("iam:CreateServiceLinkedRole", _service_role("organizations"), "Stacks need no other service."),
         yes("elasticfilesystem:PutFileSystemPolicy", DEV_FILES, "It says who mounts it."),
