@@ -9,7 +9,7 @@ def make(stack: str, config: SharedConfig) -> AwsShared:
     args = AwsSharedArgs(
         namespace=f"shared-{stack}",
         purge=config.purge,
-        tags={"tidemill:shared": stack},
+        tags={**config.tags, "tidemill:shared": stack},
         **config.network.model_dump(),
         **config.registry.model_dump(),
     )

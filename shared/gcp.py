@@ -9,7 +9,7 @@ def make(stack: str, config: SharedConfig) -> GcpShared:
     args = GcpSharedArgs(
         repository=f"shared-{stack}",
         purge=config.purge,
-        labels={"tidemill-shared": stack},
+        labels={**config.tags, "tidemill-shared": stack},
         **config.network.model_dump(include={"egress", "cidr"}),
         **config.registry.model_dump(exclude={"repositories"}),
     )

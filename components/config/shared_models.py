@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError
 
 from ..rooms import DEFAULT, CloudName, cloud_room
 from .checks.common import check_range
+from .checks.tags import check_each, check_together
 from .errors import ConfigError, from_pydantic
 from .load import program_values
 from .model import Model
@@ -41,6 +42,10 @@ class SharedConfig(Model):
     cloud: CloudName = Field(default=DEFAULT, description="The stack's cloud.")
     network: NewSharedNetwork = Field(default=NewSharedNetwork(), description="The machines' network.")
     registry: Images = Field(default=Images(), description="The image repositories.")
+    tags: dict[str, str] = Field(
+        default={},
+        description="Your company's own tags (on GCP labels) of everything that the stack makes. Quote numbers.",
+    )
     purge: bool = Field(default=False, description="Lift protection, and let destroy delete the images.")
 
 
@@ -54,6 +59,8 @@ def from_pulumi() -> SharedConfig:
         config = SharedConfig.model_validate(program_values(PROJECT, SharedConfig, ["cloud"]))
         check_range(config.network, ["network"])
         cloud_room(config.cloud, "checks").check_shared(config)
+        check_each(["tags"], config.tags, config.cloud)
+        check_together(["tags"], config.tags, config.cloud)
     except ValidationError as error:
         raise _renamed(from_pydantic(error, SharedConfig)) from None
     except ConfigError as error:

@@ -54,7 +54,9 @@ CHECKS = (
         BOTH,
         "A machine comes, brings the worker and runs an item",
         "tidemill submit --queue $QUEUE --items items.txt -- true && tidemill wait NAME; tidemill status NAME --links",
-        "both items succeed within 30 minutes, at their first attempt; a browser opens all four addresses.",
+        "both items succeed within 30 minutes, at their first attempt; a browser opens all four addresses. With "
+        "tidemill:tags, `aws ec2 describe-tags --filters Name=key,Values=KEY` lists machine, volume and network "
+        "interface; on GCP `gcloud compute disks list --filter=labels.KEY:*` lists the disks.",
         "AWS: through Session Manager, `systemctl status tidemill-host` (whose user is tidemill-host), `ls -l "
         "/var/lib/tidemill/worker` and `journalctl -u tidemill-host` say how far components/services/batch/host.py "
         "came, and why it refused an image. "

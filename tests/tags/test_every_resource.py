@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
+import runpy
+from functools import partial
 from typing import Any
 
+import pulumi
 import pytest
 
 from policy.rules.aws_any_resource_tags import TYPES as TYPES_ON_AWS
 from policy.rules.gcp_any_resource_labels import TYPES as TYPES_ON_GCP
-from tests.components.recording import Made
-from tests.tags.stacks import OURS, TAGS, largest, run
+from tests.components.recording import Made, Recorder, run_with
+from tests.components.stacks import ROOT
+from tests.tags.stacks import OURS, PLACES, TAGS, largest, run
+
+SHARED = partial(runpy.run_path, str(ROOT / "shared" / "__main__.py"), run_name="__main__")
 
 WITHOUT = {
     # They are parts of a resource that has tags.
@@ -173,3 +180,17 @@ def test_the_policies_ask_for_tags_of_all_that_takes_them(cloud: str, types: tup
     # An object has room for ten.
     taking = {each.type for each in largest(cloud) if property_of(each.type)} - {"aws:s3/bucketObjectv2:BucketObjectv2"}
     assert taking <= set(types)
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_a_shared_stack_has_them_too(cloud: str) -> None:
+    config = {**PLACES[cloud], "tidemill-shared:cloud": cloud, "tidemill-shared:tags": json.dumps(TAGS[cloud])}
+    made = run_with(Recorder(), SHARED, config=config).resources
+    wanted = {*TAGS[cloud], "tidemill:shared" if cloud == "aws" else "tidemill-shared"}
+    assert {each.name: lost for each in made if each.type[:3] == cloud and (lost := lacking(each, wanted))} == {}
+
+
+def test_a_shared_stacks_wrong_tag_is_named() -> None:
+    config = {**PLACES["aws"], "tidemill-shared:tags": json.dumps({"aws:x": "a"})}
+    with pytest.raises(pulumi.RunError, match=r'^tidemill-shared:tags\."aws:x": "aws:x" is not allowed'):
+        run_with(Recorder(), SHARED, config=config)
