@@ -18,7 +18,10 @@ from pulumi.provider.experimental.schema import generate_schema
 from pydantic import BaseModel
 
 from components.config import FileSystem, Queue, StackConfig
+from components.config.shared_models import NewSharedNetwork
 from plugin.config_types import reference, types_of, with_default
+from plugin.enums import add_enums
+from plugin.examples import Example
 from plugin.inputs import check, whole_numbers
 
 PACKAGE = "tidemill"
@@ -63,6 +66,15 @@ MODELS: dict[tuple[str, str], type[BaseModel]] = {
 }
 """Arguments that a model of the stack config describes."""
 
+ENUMS = {
+    ("AwsNetwork", "egress"): "NewNetworkEgress",
+    ("AwsShared", "egress"): "NewSharedNetworkEgress",
+    ("GcpLogs", "archive"): "LogsArchive",
+    ("GcpNetwork", "egress"): "NewNetworkEgress",
+    ("GcpShared", "egress"): "NewSharedNetworkEgress",
+}
+"""Arguments that take the same few texts as a key of the stack config."""
+
 
 class Package(ComponentProvider):
     """Components as the SDK's analyzer describes them, plus what it cannot see: defaults and the config's keys.
@@ -76,7 +88,8 @@ class Package(ComponentProvider):
         super().__init__(classes, PACKAGE, version=VERSION)
         for kind in classes:
             definition = self._component_defs[kind.__name__]
-            definition.description = _without_python(kind)
+            example = Example(kind, PACKAGE, set(COMPONENTS)).markdown()
+            definition.description = f"{_without_python(kind)}\n\n{example}"
             _say_defaults(definition, inspect.get_annotations(kind.__init__)["args"])
             _without_none(definition.inputs, "left out")
             _without_none(definition.outputs, "nothing")
@@ -106,9 +119,19 @@ class Package(ComponentProvider):
     def json(self) -> str:
         definitions = self._component_defs, self._type_defs, self._dependencies
         schema = generate_schema(PACKAGE, VERSION, None, *definitions).to_json()
-        about = {"description": _PROJECT["description"], "license": _PROJECT["license"]}
-        text = json.dumps({**schema, **about, "keywords": ["category/infrastructure", "kind/component"]})
-        return text.replace("``", "`")  # descriptions are Markdown
+        enums = {place: enum for place, enum in ENUMS.items() if place[0] in self._component_defs}
+        add_enums(schema, {*MODELS.values(), NewSharedNetwork}, enums)
+        urls = _PROJECT["urls"]
+        schema |= {
+            "displayName": "Tidemill",
+            "description": _PROJECT["description"],
+            "publisher": "Tidemill",
+            "repository": urls["Repository"],
+            "homepage": urls["Homepage"],
+            "license": _PROJECT["license"],
+            "keywords": ["category/infrastructure", "kind/component"],
+        }
+        return re.sub(r"(?<!`)``(?!`)", "`", json.dumps(schema))  # descriptions are Markdown
 
 
 def _without_python(component: type) -> str:

@@ -50,14 +50,14 @@ class AwsFileSystem(pulumi.ComponentResource):
 
     Example:
         ```python
-        network = AwsNetwork("vision-dev-network", AwsNetworkArgs())
+        network = AwsNetwork("vision-dev-network", AwsNetworkArgs(zones=2))
         identity = AwsIdentity("vision-dev-identity", AwsIdentityArgs())
         shared = AwsFileSystem(
             "vision-dev-fs-shared",
             AwsFileSystemArgs(
                 vpc_id=network.vpc_id,
                 subnet_ids=network.subnet_ids,
-                zones=network.zones,
+                zones=["us-west-2a", "us-west-2b"],
                 client_group_id=network.security_group_id,
                 client_role_arn=identity.job_role.arn,
             ),

@@ -14,9 +14,12 @@ from typing import Any
 
 import pulumi
 import pytest
+from pulumi.output import Unknown
 from pulumi.provider.experimental.util import camel_case
 
 import components
+from plugin.examples import Example, Reference
+from plugin.inputs import check
 from plugin.package import COMPONENTS, MODELS, Package
 from tests.harness import ROOT
 
@@ -28,8 +31,13 @@ LEFT_OUT = {
 
 
 @pytest.fixture(scope="module")
-def schema() -> dict[str, Any]:
-    return json.loads(Package(list(COMPONENTS)).json)
+def package() -> Package:
+    return Package(list(COMPONENTS))
+
+
+@pytest.fixture(scope="module")
+def schema(package) -> dict[str, Any]:
+    return json.loads(package.json)
 
 
 def described(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -41,7 +49,7 @@ def described(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{token} {kind} {name}", value
     for token, described in schema["types"].items():
         yield token, described
-        for name, value in described["properties"].items():
+        for name, value in described.get("properties", {}).items():
             yield f"{token} {name}", value
 
 
@@ -51,9 +59,12 @@ def test_everything_is_described(schema):
 
 
 def test_descriptions_are_for_every_language(schema):
-    python = re.compile(r"``|Args\(|\bNone\b")
-    found = [where for where, value in described(schema) if python.search(value["description"])]
-    assert found == []
+    python = re.compile(r"(?<!`)``(?!`)|Args\(|\bNone\b")
+    texts = {
+        where: re.sub("```python.*?```", "", value["description"], flags=re.DOTALL)
+        for where, value in described(schema)
+    }
+    assert [where for where, text in texts.items() if python.search(text)] == []
 
 
 def test_what_has_a_default_may_be_left_out(schema):
@@ -84,7 +95,7 @@ def test_what_steers_the_component_is_plain_and_what_may_come_from_another_resou
     network = schema["resources"]["tidemill:index:AwsNetwork"]["inputProperties"]
     assert {name for name, value in network.items() if not value.get("plain")} == {"vpcId", "subnetIds", "ipamPool"}
     for described in schema["types"].values():
-        assert all(value["plain"] for value in described["properties"].values())
+        assert all(value["plain"] for value in described.get("properties", {}).values())
     outputs = [value for resource in schema["resources"].values() for value in resource["properties"].values()]
     assert not any(value.get("plain") for value in outputs)
 
@@ -113,8 +124,48 @@ def test_every_component_is_in_the_package_or_left_out_for_a_reason():
     assert found == set(COMPONENTS) | set(LEFT_OUT)
 
 
-def test_the_package_has_the_projects_version(schema):
-    assert schema["version"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+def test_the_package_says_what_it_is_and_where_it_comes_from(schema):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert schema["version"] == project["version"]
+    assert (schema["homepage"], schema["repository"]) == (project["urls"]["Homepage"], project["urls"]["Repository"])
+    assert schema["publisher"] == "Tidemill"
+    assert {"logoUrl", "pluginDownloadURL"}.isdisjoint(schema)  # there is neither
+
+
+def test_closed_sets_are_enums(schema):
+    types = schema["types"]
+    sets = {name.rpartition(":")[2]: [each["value"] for each in kind.get("enum", [])] for name, kind in types.items()}
+    assert sets["RungMarket"] == ["spot", "on_demand"]
+    assert sets["StackConfigCloud"] == ["aws", "gcp"]
+    assert sets["NewNetworkEgress"] == ["public", "nat", "endpoints"]
+    keys = types["tidemill:index:StackConfig"]["properties"]
+    assert keys["allow"]["items"]["$ref"] == "#/types/tidemill:index:StackConfigAllow"
+    egress = schema["resources"]["tidemill:index:AwsShared"]["inputProperties"]["egress"]
+    assert egress["$ref"] == "#/types/tidemill:index:NewSharedNetworkEgress"
+    assert "type" not in egress
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_a_component_has_an_example_in_every_language(schema, name):
+    text = schema["resources"][f"tidemill:index:{name}"]["description"]
+    assert text.count("```python\n") == text.count("```typescript\n") == text.count("```yaml\n") == 1
+    assert f'new tidemill.{name}("' in text
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_the_package_takes_an_examples_inputs(package, name):
+    example = Example(getattr(importlib.import_module(COMPONENTS[name]), name), "tidemill", set(COMPONENTS))
+    for resource in example.resources.values():
+        check(_unknown(resource.inputs), package._component_defs[resource.kind].inputs, package._type_defs)
+
+
+def _unknown(value: Any) -> Any:
+    """Inputs with an unknown value for each reference."""
+    if isinstance(value, Reference):
+        return Unknown()
+    if isinstance(value, dict):
+        return {key: _unknown(inner) for key, inner in value.items()}
+    return [_unknown(inner) for inner in value] if isinstance(value, list) else value
 
 
 def test_the_packages_libraries_are_the_locks_own():

@@ -108,7 +108,12 @@ class GcpMonitoring(pulumi.ComponentResource):
         args = GcpMonitoringArgs(
             pipeline="vision-dev",
             log=logs.log,
-            metrics=logs.counted,
+            metrics={
+                "items": logs.counted["items"],
+                "chunk-failures": logs.counted["chunk-failures"],
+                "reclaims": logs.counted["reclaims"],
+                "worker-errors": logs.counted["worker-errors"],
+            },
             function="vision-dev-reconciler-run",
             subscriptions={"cpu": "vision-dev-cpu"},
             notify=["ml-oncall@example.com"],
