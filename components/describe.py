@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pulumi
 
@@ -14,7 +14,14 @@ from tidemill.descriptor import SPEC_VERSION, Descriptor
 from . import machines
 from .config import Queue, StackConfig
 from .outputs import whole
-from .services.queues import ServiceQueues
+
+
+class Described(Protocol):
+    """One queue or several, such as an `AwsBatchQueue`."""
+
+    def described(self) -> dict[str, Any]:
+        """The queues in the descriptor, by their names."""
+        ...
 
 
 def describe(
@@ -24,7 +31,7 @@ def describe(
     account: pulumi.Input[str],
     store_uri: pulumi.Input[str],
     log_group: pulumi.Input[str],
-    queues: Sequence[ServiceQueues],
+    queues: Sequence[Described],
 ) -> pulumi.Output[dict[str, Any]]:
     """The descriptor as plain data, checked against its model once all its values are known."""
     blocks = {name: {**block, **_service(config, name)} for each in queues for name, block in each.described().items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -11,14 +12,15 @@ from tidemill import layout
 from ...aws.account import account_of
 from ...aws.machine_image import check_image
 from ...aws.offerings import check_offered
-from ...aws.policy import grant
+from ...aws.policy import Statement, grant
 from ...aws.submitter import jobs_statements, submit_statement
 from ...aws.subnets import subnets_in
 from ...base import as_args, child_name, named, object_tags, token
-from ...config import ConfigError, Queue, QueueKeys, Rung, part
-from ...config.errors import key_path, shown
+from ...config import Queue, QueueKeys, Rung, part
 from ...zones import chosen
 from .compute_environment import ComputeSettings, compute_environment
+from .describe import described
+from .imported_queue import name_to_import
 from .job_definition import Surroundings, job_definition
 from .mounts import check_mounts
 from .purchase import block, reservation
@@ -123,7 +125,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
         self._account = account_of(self)
-        settings = part(Queue, args.settings, "queues", args.queue)
+        self._settings = settings = part(Queue, args.settings, "queues", args.queue)
         check_mounts(args.queue, settings, args.file_systems, reads_buckets=args.reads_mounts)
         self._open = rungs = self._rungs(name, settings)
         self.arn = self._queue(name, settings, rungs).arn
@@ -241,7 +243,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
             opts=self._child,
         )
         imported = self._args.imported
-        existing = self._name_of(imported) if imported else None
+        existing = name_to_import(self._args.queue, imported, self) if imported else None
         return aws.batch.JobQueue(
             child_name(f"{name}-queue", existing),
             name=existing,
@@ -267,28 +269,6 @@ class AwsBatchQueue(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, protect=not self._args.replace, import_=imported),
         )
 
-    def _name_of(self, queue: str) -> str:
-        """The name of a queue to import.
-
-        This refuses a FIFO queue in the preview; Batch would refuse its policy in the middle of an update.
-        """
-        name = queue.rpartition("/")[2]
-        key = key_path(["imports", "queues", self._args.queue, "job_queue"])
-        opts = pulumi.InvokeOptions(parent=self)
-        try:
-            answer = aws.batch.get_job_queue(name=name, opts=opts)
-        except Exception as error:
-            reason = " ".join(str(error).split())
-            raise ConfigError(key, shown(queue), "a job queue that can be read", f"The cloud says: {reason}") from None
-        if not answer.scheduling_policy_arn:
-            raise ConfigError(
-                key,
-                f"{shown(queue)}, a FIFO queue,",
-                "a queue with a fair-share scheduling policy, which Batch never adds to a queue",
-                "Leave the key out for a new queue; delete the old one when its jobs are done",
-            )
-        return name
-
     def _definitions(
         self, name: str, settings: Queue, rungs: list[aws.batch.ComputeEnvironment]
     ) -> Mapping[str, aws.batch.JobDefinition]:
@@ -312,9 +292,17 @@ class AwsBatchQueue(pulumi.ComponentResource):
 
     def grant_submit(self, role: aws.iam.Role) -> None:
         """Let a role submit to this queue, watch all jobs, and end the team's jobs."""
+        grant(self, "submit", role, self.submit_statements())
+
+    def submit_statements(self) -> list[Statement]:
+        """A submitter's permissions on this queue, and on the team's jobs."""
         args = self._args
         jobs = jobs_statements(self._account, args.team, args.environment)
-        grant(self, "submit", role, [submit_statement(self.submit_arns, args.team), *jobs])
+        return [submit_statement(self.submit_arns, args.team), *jobs]
+
+    def described(self) -> dict[str, Any]:
+        """The queue in a pipeline's descriptor, by its name (`tidemill_pulumi.describe`)."""
+        return {self._args.queue: described(self._settings, self)}
 
     @property
     def clusters(self) -> list[pulumi.Output[str]]:

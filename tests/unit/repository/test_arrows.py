@@ -100,12 +100,15 @@ FORBIDDEN = {
     "worker_image": ["localcloud", "tidemill", *INFRA, *TOP, *PULUMI],
     "localcloud": ["tidemill", "worker_image", *INFRA, *TOP, *CLOUD_SDKS],
     "examples": ["benchmarks", "components", "plugin", "policy", "tests", *PULUMI],
+    # Programs of users, which import what is installed.
+    "examples.pulumi": ["localcloud", "ops", "worker_image"],
     "benchmarks": ["bootstrap", "examples", "plugin", "policy", "shared"],
     # Tests run the real programs.
     "tests": ["__main__", "bootstrap", "examples", "shared"],
 }
 # The leaves and contracts that both halves share.
 ALLOWED = {
+    "examples.pulumi": PULUMI,
     "components": [
         "tidemill.capacity",
         "tidemill.completion",

@@ -1,0 +1,76 @@
+"""The programs of examples/pulumi, as a user runs them: `pulumi up` with its preview, a second one, `pulumi destroy`.
+
+They import `tidemill_pulumi` by its own name, through a link to this checkout's folder; the wheel's tests show that it
+holds the same modules. All share one AWS, and the program on both clouds has a GCP beside it. A cloud may answer
+differently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+import yaml
+
+from localcloud.cloud import GcpCloud
+from tests.engine.inventory import client, inventory
+from tests.harness import ROOT, Project
+from tidemill.descriptor import Descriptor
+
+EXAMPLES = ROOT / "examples" / "pulumi"
+BOTH = "both_clouds"
+ON_AWS = ["one_queue", "overrides", "two_regions"]
+
+
+@pytest.fixture(scope="module")
+def new_example(new_project: Callable[..., Project]) -> Callable[[str], Project]:
+    """Make an example's stack `dev`, which a destroy may delete."""
+
+    def make(name: str) -> Project:
+        project = new_project("dev", EXAMPLES / name)
+        project.env["PYTHONPATH"] = str(ROOT / "tests" / "outside")
+        settings = yaml.safe_load((EXAMPLES / name / "Pulumi.yaml").read_text())
+        with project.config() as config:
+            config[f"{settings['name']}:purge"] = True
+        return project
+
+    return make
+
+
+@contextlib.contextmanager
+def up(project: Project) -> Iterator[dict[str, str]]:
+    """Bring an example up, and up again without a change; it is destroyed when the block ends. Yields its outputs."""
+    assert {step.op for step in project.run("up", "--yes", events=True).ok().steps} == {"create"}
+    try:
+        assert project.up("--expect-no-changes").ok().plan == []
+        yield project.outputs()
+    finally:
+        project.destroy().ok()
+    assert project.resources() == []
+
+
+def test_every_program_is_tried():
+    assert {path.parent.name for path in EXAMPLES.glob("*/__main__.py")} == {*ON_AWS, BOTH}
+
+
+@pytest.mark.parametrize("name", ON_AWS)
+def test_an_example_comes_up_once_and_goes_whole(name, cloud, new_example):
+    before = inventory(cloud.env)
+    with up(new_example(name)) as outputs:
+        uris = [uri for key, uri in outputs.items() if key.startswith("pipeline_uri")]
+        assert uris
+        for uri in uris:
+            bucket, _, key = uri.removeprefix("s3://").partition("/")
+            content = client(cloud.env, "s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+            assert Descriptor.model_validate_json(content).queues["cpu"].images.keys() == {"default"}
+    assert inventory(cloud.env) == before
+
+
+def test_a_program_on_both_clouds_comes_up_once_and_goes_whole(new_example, tmp_path_factory):
+    with GcpCloud(tmp_path_factory.mktemp("gcp")) as google:
+        project = new_example(BOTH)
+        project.env.update({key: value for key, value in google.settings.items() if key.startswith(("GO", "CLOUDSDK"))})
+        with up(project) as outputs:
+            assert outputs["pipeline_uri_aws"].startswith("s3://vision-dev-aws-store-")
+            assert outputs["pipeline_uri_gcp"].startswith("gs://vision-dev-gcp-store-")
