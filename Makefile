@@ -97,9 +97,10 @@ test: $(INSTALLED)
 test-fast: $(INSTALLED)
 	@$(PYTEST) -m 'not engine' -n 2 $(QUICK)
 
-# What the store's contract is held against, built once per version like the engine.
+# What the store's contract is held against, and what runs TypeScript, built once per version like the engine.
 servers: $(INSTALLED)
 	@$(BIN)/python -m tests.store.servers
+	@$(BIN)/python -m tests.engine.typescript
 
 # It downloads Debian's packages and makes roots from them.
 test-images: $(INSTALLED)

@@ -72,6 +72,20 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     def Run(self, request: Any, context: Any) -> Any:
         """Run the program once. Its output goes where ours goes, and the engine shows it."""
+        command = self.command(request)
+        environment = {**os.environ, "PULUMI_CONFIG": json.dumps(dict(request.config))}
+        environment["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
+        code = self._start(command, request.info.program_directory or request.pwd, environment, None).wait()
+        if code == BAIL:
+            return language_pb2.RunResponse(bail=True)
+        return language_pb2.RunResponse(error=f"the program ended with exit code {code}" if code else "")
+
+    def command(self, request: Any) -> list[str]:
+        """Return the command that runs a program."""
+        return [interpreter(request.info), "-u", self._executor, *self.arguments(request)]
+
+    def arguments(self, request: Any) -> list[str]:
+        """Return what the executor of a language is told."""
         settings = {
             "--project": request.project,
             "--stack": request.stack,
@@ -83,15 +97,8 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             "--parallel": str(request.parallel),
             "--dry_run": "true" if request.dryRun else "",
         }
-        command = [interpreter(request.info), "-u", self._executor]
-        command += [part for key, value in settings.items() if value for part in (key, value)]
-        command += [request.info.entry_point or ".", *request.args]
-        environment = {**os.environ, "PULUMI_CONFIG": json.dumps(dict(request.config))}
-        environment["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
-        code = self._start(command, request.info.program_directory or request.pwd, environment, None).wait()
-        if code == BAIL:
-            return language_pb2.RunResponse(bail=True)
-        return language_pb2.RunResponse(error=f"the program ended with exit code {code}" if code else "")
+        given = [part for key, value in settings.items() if value for part in (key, value)]
+        return [*given, request.info.entry_point or ".", *request.args]
 
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
         """Run a policy pack or a component package and stream its output; the exit code comes last."""
@@ -139,13 +146,14 @@ def _pump(name: str, stream: Any, chunks: Queue[tuple[str, bytes]]) -> None:
     chunks.put((name, b""))
 
 
-def main(executor: str) -> None:
+def main(executor: str, kind: type[LanguageHost] = LanguageHost) -> None:
     """Serve until the engine ends this process. The first line on stdout is the port.
 
     Args:
         executor: The SDK's program runner `pulumi-language-python-exec`, which the build put next to the CLI.
+        kind: The host of another language.
     """
-    host = LanguageHost(next((part for part in sys.argv[1:] if not part.startswith("-")), ""), executor)
+    host = kind(next((part for part in sys.argv[1:] if not part.startswith("-")), ""), executor)
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     serve_plugin(server, host.stop)
