@@ -40,6 +40,10 @@ class Line:
     why: str
     """Where the numbers come from, or what is unknown."""
     complete: bool = True
+    market: str | None = None
+    """Of machines: `spot` or `on_demand`."""
+    families: tuple[str, ...] = ()
+    """Of machines: those that the line may start."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +239,8 @@ class _Fleet:
         if percent is not None:
             why = "; ".join(filter(None, [why, f"at most {percent} % of the On-Demand price"]))
         low, high = (each and each * hours for each in (usd.low, usd.high))
-        return Line(what, max(counts.values()), low, high, why, complete=not usd.unknown)
+        families = tuple(dict.fromkeys(machine.family for machine in counts))
+        return Line(what, max(counts.values()), low, high, why, not usd.unknown, market, families)
 
 
 def _public(config: StackConfig) -> bool:

@@ -2,16 +2,20 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 import yaml
 
 from components import money
 from components.money import Line, StackEstimate, Total
+from ops.costs.commitments import Cover, Pool, read
+from ops.prices.region import today
 from ops.project import read_config, stack_file
 from tidemill import prices
 
+_OLD_DAYS = 365
 NOT_COUNTED = (
     "data that is stored or leaves the region, requests, log lines, images in the registry, taxes, discounts and free "
     "tiers"
@@ -20,19 +24,35 @@ NOT_COUNTED = (
 
 @click.command()
 @click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
+@click.option(
+    "--commitments",
+    "paid",
+    type=click.Path(path_type=Path),
+    help="A YAML file of reservations, savings plans and committed use that are paid already.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with one object per stack.")
-def estimate(stacks: tuple[str, ...], as_json: bool) -> None:
-    """Estimate what stacks cost: idle per month, and at most per hour.
+def estimate(stacks: tuple[str, ...], paid: Path | None, as_json: bool) -> None:
+    """Estimate what stacks cost: idle per month, and at most per hour; with --commitments, what of it is paid already.
 
     Uses only the stack file and the price table of this checkout; it asks no cloud and creates nothing. Exits 2 if an
     argument or a stack file is wrong.
     """
     estimates = {stack: of_stack(stack) for stack in stacks}
+    pool = Pool(read(paid)) if paid else None
+    covers = {
+        stack: pool.cover(costs.cloud, costs.region, costs.burn_hour) if pool else None
+        for stack, costs in estimates.items()
+    }
     if as_json:
-        click.echo(json.dumps([document(stack, costs) for stack, costs in estimates.items()], indent=1))
+        rows = [document(stack, costs) | _paid(covers[stack]) for stack, costs in estimates.items()]
+        click.echo(json.dumps(rows, indent=1))
         return
     for number, (stack, costs) in enumerate(estimates.items()):
-        click.echo(("\n" if number else "") + "\n".join(table(stack, costs)))
+        click.echo(("\n" if number else "") + "\n".join(table(stack, costs, covers[stack])))
+    if pool:
+        clouds = dict.fromkeys(costs.cloud for costs in estimates.values())
+        amounts = ", ".join(f"{pool.usd_hour(cloud):,.2f} USD per hour on {cloud}" for cloud in clouds)
+        click.echo(f"\nCommitments are paid in any case: {amounts}. The stacks above draw from them in their order.")
 
 
 def of_stack(stack: str) -> StackEstimate:
@@ -62,25 +82,51 @@ def document(stack: str, costs: StackEstimate) -> dict:
     }
 
 
-def table(stack: str, costs: StackEstimate) -> Iterable[str]:
+def _paid(covers: Sequence[Cover] | None) -> dict:
+    """The covered part of each line of `burn_hour`, for JSON."""
+    return {} if covers is None else {"burn_hour_covered": [dataclasses.asdict(cover) for cover in covers]}
+
+
+def table(stack: str, costs: StackEstimate, covers: Sequence[Cover] | None = None) -> Iterable[str]:
+    """The lines of an estimate.
+
+    Args:
+        covers: What commitments cover of each line of an hour; it adds two columns.
+    """
     yield f"{stack}, {costs.cloud} {costs.region}"
     yield from _part("Idle, per month", costs.idle_month, costs.idle)
-    yield from _part("At full capacity, per hour", costs.burn_hour, costs.burn)
+    yield from _part("At full capacity, per hour", costs.burn_hour, costs.burn, covers)
+    if covers is not None:
+        low, high = sum(each.low for each in covers), sum(each.high for each in covers)
+        further = money.usd(Total(costs.burn.usd_low - low, costs.burn.usd_high - high, costs.burn.complete))
+        yield f"  Commitments cover {_usd(low, high)} USD of the hour at On-Demand prices; it costs {further} besides."
     if costs.origin is None:
         regions = ", ".join(prices.regions(costs.cloud))
         yield f"The price table has no prices for {costs.region}; it has {regions}."
         yield f"`python -m ops prices refresh --cloud {costs.cloud} --region {costs.region}` asks the cloud."
         return
     yield f"USD; the oldest price used is from {costs.as_of}. Not counted: {NOT_COUNTED}."
+    if costs.as_of and (today() - costs.as_of).days > _OLD_DAYS:
+        yield f"That is more than a year ago: `python -m ops prices refresh --cloud {costs.cloud}` asks the cloud."
     yield from (f"Source: {source}" for source in costs.origin.sources)
 
 
-def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:
+def _part(head: str, lines: Sequence[Line], summed: Total, covers: Sequence[Cover] | None = None) -> Iterable[str]:
     yield f"{head}: {_total(summed) if lines else 'none'}"
     width = max((len(line.what) for line in lines), default=0)
-    for line in lines:
-        quantity = f"{line.quantity:g}"
-        yield f"  {line.what.ljust(width)}  {quantity:>6}  {_usd(line.usd_low, line.usd_high):>17}  {line.why}"
+    if covers is not None and lines:
+        yield f"  {''.ljust(width)}  {'':>6}  {'USD':>17}  {'covered':>17}  {'further':>17}"
+    for number, line in enumerate(lines):
+        usd = [_usd(line.usd_low, line.usd_high)]
+        if covers is not None:
+            cover = covers[number]
+            low, high = line.usd_low, line.usd_high
+            usd += [
+                _usd(cover.low, cover.high),
+                _usd(low if low is None else low - cover.low, high if high is None else high - cover.high),
+            ]
+        columns = "  ".join(f"{each:>17}" for each in usd)
+        yield f"  {line.what.ljust(width)}  {f'{line.quantity:g}':>6}  {columns}  {line.why}"
 
 
 def _total(summed: Total) -> str:

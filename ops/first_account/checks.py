@@ -301,11 +301,12 @@ CHECKS = (
         AWS,
         "The clouds tell their prices",
         "python -m ops prices refresh --cloud aws --region REGION; python -m ops prices show --cloud aws; "
-        "python -m ops estimate --stack $STACK; with access: {advise: true}, as a submitter: tidemill advise --cpus "
+        "python -m ops estimate --stack $STACK; a day later, in the account that pays: python -m ops costs --cloud aws "
+        "--months 1; with access: {advise: true}, as a submitter: tidemill advise --cpus "
         "400",
         "five parts with the day's date, the interruptions with that of their feed; a type is `unknown` only where the "
         "region does not have it. A second run asks for no part again but the interruptions. `advise` has a score and "
-        "a range of 90 days, and no note of a denied or throttled call.",
+        "a range of 90 days, and no note of a denied or throttled call. `costs` has a row of the stack's team.",
         "Compare the price list's header and rows with `_COMPUTE` in ops/prices/aws.py, and the public files with "
         "ops/prices/spot_page.py and ops/prices/advisor.py. Without a login the same command has four parts. "
         "`advise`: the note names the action; see tidemill/clouds/aws/advice.py and `advise_statements`.",
@@ -313,10 +314,12 @@ CHECKS = (
     Check(
         GCP,
         "The catalogue names its prices as before",
-        "python -m ops prices refresh --cloud gcp; python -m ops prices show --cloud gcp; with access: {advise: true}, "
+        "python -m ops prices refresh --cloud gcp; python -m ops prices show --cloud gcp; a day later: python -m ops "
+        "costs --cloud gcp --table TABLE --months 1; with access: {advise: true}, "
         "as a submitter: tidemill advise --cpus 400",
         "every region with three parts; no machine of the stack's families is `unknown` in the stack's region. "
-        "`advise` has a score, and no note of a denied call, which a missing permission or version would cause.",
+        "`advise` has a score, and no note of a denied call, which a missing permission or version would cause. "
+        "`costs` has a row of the stack's team.",
         "Compare the SKUs' descriptions with the patterns in ops/prices/gcp.py. `advise`: correct `ADVISE` in "
         "components/gcp/identity.py, or the path in tidemill/clouds/gcp/advice.py.",
     ),
