@@ -9,15 +9,13 @@ import pulumi
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from components.config import ConfigError
-from components.rooms import CLOUDS, DEFAULT
+from components.config.bootstrap_models import from_pulumi
 
-config = pulumi.Config()
-cloud = config.get("cloud")
 try:
+    config = from_pulumi()
     # Imported late: an environment for one cloud has no other's SDK.
-    program = import_module(f"bootstrap.{cloud if cloud in CLOUDS else DEFAULT}")
-    home = program.make(config, config.get_object("ci") or {}, purge=config.get_bool("purge") or False)
-except (ConfigError, TypeError) as error:
-    raise pulumi.RunError(f"tidemill-bootstrap: {error}") from None
+    home = import_module(f"bootstrap.{config.cloud}").make(config)
+except ConfigError as error:
+    raise pulumi.RunError(str(error)) from None
 pulumi.export("backend_url", home.backend_url)
 pulumi.export("secrets_provider", home.secrets_provider)

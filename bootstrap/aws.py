@@ -1,23 +1,23 @@
 """The stack of an AWS account."""
 
-from typing import Any
-
 import pulumi
 
 from components.aws.account import account_of
 from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
 from components.aws.ci import AwsCi, AwsCiArgs
 from components.base import as_args
+from components.config.bootstrap_models import BootstrapConfig
 
 
-def make(config: pulumi.Config, ci: dict[str, Any], *, purge: bool) -> AwsBootstrap:
+def make(config: BootstrapConfig) -> AwsBootstrap:
     """Make an account's resources, and CI's identities if there are settings for them."""
     tags = {"tidemill:account": "bootstrap"}
-    linked = config.require_object("serviceLinkedRoles")
-    account = AwsBootstrap("tidemill", AwsBootstrapArgs(service_linked_roles=linked, purge=purge, tags=tags))
-    if ci:
+    account = AwsBootstrap(
+        "tidemill", AwsBootstrapArgs(service_linked_roles=config.serviceLinkedRoles, purge=config.purge, tags=tags)
+    )
+    if config.ci:
         own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}
-        roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
+        roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**config.ci.model_dump(exclude_unset=True), **own}))
         login = {"preview": roles.preview_role_arn, "deploy": roles.deploy_role_arns}
         # CI logs in to a stack's region, and the state may be in another one.
         backend = pulumi.Output.concat(account.backend_url, "?region=", account_of(account).region)

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from .config.bootstrap_models import PROJECT as BOOTSTRAP
+from .config.bootstrap_models import BootstrapConfig
 from .config.load import PROJECT
 from .config.models import StackConfig
 from .config.shared_models import PROJECT as SHARED
@@ -24,8 +26,17 @@ Editors complete the keys from [stacks/schema.json](../stacks/schema.json); `pyt
 """
 
 
+_FILES = {
+    PROJECT: "`stacks/Pulumi.<stack>.yaml`",
+    SHARED: "`shared/Pulumi.<stack>.yaml`, the shared stack",
+    BOOTSTRAP: "`bootstrap/Pulumi.<stack>.yaml`, the stack of an account or project",
+}
+
+
 def text() -> str:
-    parts = [_HEAD, *_document(StackConfig, PROJECT), *_document(SharedConfig, SHARED)]
+    parts = [_HEAD]
+    for model, project in ((StackConfig, PROJECT), (SharedConfig, SHARED), (BootstrapConfig, BOOTSTRAP)):
+        parts += _document(model, project)
     return "\n".join(parts)
 
 
@@ -33,7 +44,7 @@ def _document(model: type[BaseModel], project: str) -> Iterator[str]:
     """A table of the keys, then one per object type."""
     schema = model.model_json_schema()
     definitions = schema.get("$defs", {})
-    where = "`stacks/Pulumi.<stack>.yaml`" if project == PROJECT else "`shared/Pulumi.<stack>.yaml`, the shared stack"
+    where = _FILES[project]
     yield f"## {project}\n\nThe keys of {where}.\n"
     yield _table(schema, definitions, f"{project}:")
     for name, path in _objects(schema, definitions, f"{project}:").items():

@@ -11,13 +11,13 @@ from typing import Any
 import click
 import yaml
 
-from components.config import ConfigError, from_file
+from components.config import ConfigError
 from components.config.load import read_file
 from components.rooms import CLOUDS, DEFAULT
 from ops import git
 from ops.ci import logins
 from ops.imports import closure
-from ops.project import POLICY, ROOT, STACKS, stack_file
+from ops.project import HOMES, POLICY, ROOT, STACKS, every_file, home_of, named, of_file, stack_file
 from ops.review.document import Base
 from tidemill import services
 
@@ -48,7 +48,7 @@ RULES = (
     ("Pulumi.yaml", ALL),
     ("pyproject.toml", ALL),
     ("requirements.txt", ALL),
-    # Projects of their own.
+    # Projects of their own, whose stacks their own imports affect.
     ("bootstrap/", NONE),
     ("plugin/", NONE),
     ("shared/", NONE),
@@ -76,16 +76,19 @@ RULES = (
 all stacks: an extra preview costs a minute, a missing one hides a replacement. A test requires a row for every
 tracked file. `importers` are the stacks whose program or policy pack imports the file."""
 
-_STACK_FILE = re.compile(r"stacks/Pulumi\.(?P<stack>[^/]+)\.yaml")
+_STACK_FILE = re.compile(r"(?P<folder>stacks|bootstrap|shared)/Pulumi\.(?P<stack>[^/]+)\.yaml")
+_PACKAGES = ("pyproject.toml", "requirements.txt")
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of stacks/ and what CI needs to know about it."""
+    """A stack of stacks/, bootstrap/ or shared/, and what CI needs to know about it."""
 
     stack: str
     cloud: str
     environment: str
+    """Empty for a stack of bootstrap/ or shared/, which an administrator brings up: CI previews it and checks it for
+    drift, but does not deploy it."""
     region: str
     """The region in the stack file; empty if the file has none."""
     home: str
@@ -99,7 +102,7 @@ class Stack:
     @property
     def homes(self) -> tuple[str, ...]:
         """The variables that may hold its login, the first that is set counts."""
-        return logins.names(self.stack, self.cloud, self.environment)
+        return logins.names(self.stack, self.cloud, self.environment or None)
 
 
 @click.command()
@@ -147,27 +150,27 @@ def _with_login(stack: Stack, given: Mapping[str, Any]) -> Stack:
     name = next((name for name in stack.homes if given.get(name)), None)
     if name is None:
         return stack
-    login = logins.read(name, given[name], stack.environment)
+    login = logins.read(name, given[name], stack.environment or None)
     if not stack.removed:
         logins.refuse_elsewhere(stack.stack, stack.cloud, name, login, read_file(stack_file(stack.stack))["config"])
     return replace(stack, home=name, login=login)
 
 
 def stacks(folder: Path = STACKS) -> dict[str, Stack]:
-    """The stacks of a folder, by name.
+    """The stacks of a folder and of the projects beside it, by name.
 
     Raises:
         click.UsageError: A stack file is wrong.
     """
     by_name = {}
-    for path in sorted(folder.glob("Pulumi.*.yaml")):
-        name = path.stem.removeprefix("Pulumi.")
+    for path in every_file(folder):
+        name = named(path, folder)
         try:
-            config = from_file(path)
+            config = of_file(path, name)
         except ConfigError as error:
             raise click.UsageError(str(error)) from None
         region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{config.cloud}:region", "")
-        by_name[name] = _stack(name, config.cloud, config.environment, region)
+        by_name[name] = _stack(name, config.cloud, getattr(config, "environment", ""), region)
     return by_name
 
 
@@ -177,22 +180,28 @@ def removed(base: Base) -> dict[str, Stack]:
     for path in git.changed(base.commit):
         own = _STACK_FILE.fullmatch(path)
         if own and not (ROOT / path).exists() and (text := git.content(base.commit, path)) is not None:
-            gone[own["stack"]] = _as_it_was(own["stack"], text)
+            gone[_named(own)] = _as_it_was(_named(own), text)
     return gone
+
+
+def _named(own: re.Match[str]) -> str:
+    """The stack of a path."""
+    return own["stack"] if own["folder"] == "stacks" else f"{own['folder']}/{own['stack']}"
 
 
 def _as_it_was(name: str, text: str) -> Stack:
     """A stack by the text of its file, which may be wrong: nothing reads it any more."""
     try:
         keys = yaml.safe_load(text)["config"]
-        cloud, environment = keys.get("tidemill:cloud", DEFAULT), keys.get("tidemill:environment", "")
+        own = HOMES[home][0] if (home := home_of(name)) else "tidemill"
+        cloud, environment = keys.get(f"{own}:cloud", DEFAULT), keys.get("tidemill:environment", "")
         return replace(_stack(name, cloud, environment, keys.get(f"{cloud}:region", "")), removed=True)
     except (yaml.YAMLError, TypeError, KeyError, AttributeError):
         return replace(_stack(name, DEFAULT, "", ""), removed=True)
 
 
 def _stack(name: str, cloud: str, environment: str, region: str) -> Stack:
-    return Stack(name, cloud, environment, region, logins.names(name, cloud, environment)[-1])
+    return Stack(name, cloud, environment, region, logins.names(name, cloud, environment or None)[-1])
 
 
 def why(paths: Iterable[str], candidates: Iterable[Stack]) -> dict[str, str]:
@@ -205,7 +214,8 @@ def why(paths: Iterable[str], candidates: Iterable[Stack]) -> dict[str, str]:
     for path in paths:
         own, whose = _STACK_FILE.fullmatch(path), scope(path)
         for stack in listed:
-            if stack.stack == own["stack"] if own else whose in (ALL, stack.cloud) and not stack.removed:
+            reached = path in _of_home(stack) if home_of(stack.stack) else whose in (ALL, stack.cloud)
+            if stack.stack == _named(own) if own else reached and not stack.removed:
                 reasons.setdefault(stack.stack, path)
     return reasons
 
@@ -219,6 +229,15 @@ def scope(path: str) -> str:
         return whose
     reached = [cloud for cloud in CLOUDS if path in _imported(cloud)]
     return ALL if len(reached) == len(CLOUDS) else "".join(reached) or NONE
+
+
+def _of_home(stack: Stack) -> frozenset[str]:
+    """The files that the program of a stack of bootstrap/ or shared/ reads, and the policy pack's."""
+    home = home_of(stack.stack)
+    policies = (path.relative_to(ROOT).as_posix() for path in POLICY.rglob("*") if path.is_file())
+    starts = [f"{home}/__main__.py", f"{home}/{stack.cloud}.py", f"components/{stack.cloud}/checks.py"]
+    others = tuple(room for other in CLOUDS if other != stack.cloud for room in _rooms(other))
+    return closure(starts, others).union((f"{home}/Pulumi.yaml", *_PACKAGES, *policies))
 
 
 @cache

@@ -32,8 +32,8 @@ _FOREIGN = (
 
 def lay_out(base: Base, stack: str, folder: Path) -> bool:
     """Write a commit's version of the project into a folder; False if the commit does not have the stack."""
-    git.extract(base.commit, (*project.CODE, "stacks"), folder)
-    path = _stack_file(folder, stack)
+    git.extract(base.commit, (*project.CODE, "stacks", *project.HOMES), folder)
+    path = project.settings_file(stack, folder)
     if not path.is_file():
         return False
     project.write_settings(path, project.without_secrets(path.read_text(encoding="utf-8")))
@@ -60,7 +60,7 @@ def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | G
     """
     _same_place(base, stack, folder, today)
     if isinstance(cloud, GcpCloud):
-        settings = yaml.safe_load(_stack_file(folder, stack).read_text(encoding="utf-8"))
+        settings = yaml.safe_load(project.settings_file(stack, folder).read_text(encoding="utf-8"))
         cloud.control("adopt", names=sorted(foreign(settings)))
     state = _kept(base, stack, cloud) or _made(base, stack, folder, cloud)
     deployment = json.loads(state)
@@ -119,15 +119,14 @@ def foreign(value: Any) -> set[str]:
     return {match.expand(name) for match, name in matches if match}
 
 
-def _stack_file(folder: Path, stack: str) -> Path:
-    return folder / "stacks" / f"Pulumi.{stack}.yaml"
-
-
 def _same_place(base: Base, stack: str, folder: Path, today: Path) -> None:
     """Copy what `stack init` wrote into today's stack file to the base's, with localcloud's project."""
-    path = _stack_file(folder, stack)
-    settings, now = (yaml.safe_load(each.read_text(encoding="utf-8")) for each in (path, _stack_file(today, stack)))
-    clouds = [each["config"].get("tidemill:cloud", DEFAULT) for each in (settings, now)]
+    path = project.settings_file(stack, folder)
+    settings, now = (
+        yaml.safe_load(each.read_text(encoding="utf-8")) for each in (path, project.settings_file(stack, today))
+    )
+    name = project.HOMES[home][0] if (home := project.home_of(stack)) else "tidemill"
+    clouds = [each["config"].get(f"{name}:cloud", DEFAULT) for each in (settings, now)]
     if clouds[0] != clouds[1]:
         raise click.ClickException(
             f"{stack}: it is on {clouds[0]} in {base} and on {clouds[1]} now. A stack cannot move; make another one."
@@ -139,7 +138,8 @@ def _same_place(base: Base, stack: str, folder: Path, today: Path) -> None:
 
 
 def _pulumi(stack: str, words: list[str], folder: Path, env: Mapping[str, str], timeout: float) -> tuple[int, str]:
-    return output(["pulumi", *words, "--stack", stack, "--non-interactive"], cwd=folder, env=env, timeout=timeout)
+    command = ["pulumi", *words, "--stack", project.engine_name(stack), "--non-interactive"]
+    return output(command, cwd=project.program(stack, folder), env=env, timeout=timeout)
 
 
 def reason(text: str) -> str:

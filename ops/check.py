@@ -32,12 +32,14 @@ _EXAMPLES = {"aws:region": "us-west-2", "gcp:region": "us-central1", "gcp:projec
 @click.command()
 @click.argument("stacks", nargs=-1, metavar="[STACK]...")
 def check(stacks: tuple[str, ...]) -> None:
-    """Check the named stack files of stacks/, or all: schema, rules between keys, names, waivers, duplicate pipelines.
+    """Check the named stack files, or all of stacks/, bootstrap/ and shared/.
+
+    Checks the schema, rules between keys, names, waivers and duplicate pipelines.
 
     Prints one line per invalid file and then exits 2; networks that overlap are warnings. It asks no cloud, so it
     cannot know whether the resources that a file names exist.
     """
-    every = sorted(project.STACKS.glob("Pulumi.*.yaml"))
+    every = project.every_file()
     paths = [project.stack_file(stack) for stack in stacks] or every
     faults = problems(paths, [path for path in every if path not in paths])
     for line in faults:
@@ -55,9 +57,13 @@ def problems(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
     Args:
         others: Files that may describe the same pipeline as one of them; their own errors are not reported.
     """
+    homes = {path: _of_home(path, project.named(path)) for path in paths if project.home_of(project.named(path))}
+    paths, others = ([path for path in each if path not in homes] for each in (paths, others))
+    others = [path for path in others if not project.home_of(project.named(path))]
     twice = {path: line for path, line in _twice([*others, *paths]).items() if path in paths}
     environments = _environments([*others, *paths])
     faults = {path: _problem(path) or _crossing(path, environments) or twice.get(path) for path in paths}
+    faults |= homes
     # Some errors begin with the file's name themselves.
     return [f"{path.name}: {line.removeprefix(f'{path.name}: ')}" for path, line in faults.items() if line]
 
@@ -91,6 +97,17 @@ def _range(path: Path) -> IPv4Network | None:
     if new.ipam_pool or not (new.cidr or region):
         return None
     return IPv4Network(new.cidr or derived(f"{config.team}-{config.environment}-network", str(region)))
+
+
+def _of_home(path: Path, stack: str) -> str | None:
+    """The fault of a file of bootstrap/ or shared/; None if it is valid."""
+    try:
+        project.of_file(path, stack)
+    except ConfigError as error:
+        return str(error)
+    own = project.HOMES[project.home_of(stack)][0]
+    wrong = misspelled(key for key in map(str, read_file(path)["config"]) if not key.startswith(f"{own}:"))
+    return str(wrong) if wrong else None
 
 
 def _problem(path: Path) -> str | None:

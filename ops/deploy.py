@@ -10,7 +10,7 @@ import click
 from ops import project
 from ops.additions.ask import additions
 from ops.engine import mistakes_told, shown
-from ops.project import policy_options, read_config
+from ops.project import engine_name, environment_of, policy_options, program, read_any
 
 _PREVIEW_SECONDS = 600
 _UP_SECONDS = 4 * 3600
@@ -32,7 +32,7 @@ def plan(stack: str, out: Path) -> None:
     """
     if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise click.UsageError(f"--out {out}: {out.parent} is not a folder that you may write to.")
-    for addition in additions(stack, read_config(stack)):
+    for addition in additions(stack, read_any(stack)):
         # The engine does not see it, and `deploy` leaves it.
         click.echo(f"Added by hand, and left by `deploy`: {addition.resource}: {addition.what}", err=True)
     sys.exit(_pulumi(stack, "preview", "--diff", "--save-plan", str(out.resolve()), timeout=_PREVIEW_SECONDS))
@@ -81,7 +81,7 @@ def up(stack: str, *options: str) -> int:
 
 
 def _pulumi(stack: str, verb: str, *options: str, timeout: float) -> int:
-    policies = policy_options(read_config(stack).environment)
-    command = ["pulumi", verb, "--stack", stack, "--non-interactive", *options, *policies]
+    policies = policy_options(environment_of(stack, read_any(stack)))
+    command = ["pulumi", verb, "--stack", engine_name(stack), "--non-interactive", *options, *policies]
     with mistakes_told():
-        return 1 if shown(command, project.ROOT, os.environ, timeout) else 0
+        return 1 if shown(command, program(stack, project.ROOT), os.environ, timeout) else 0

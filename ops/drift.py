@@ -13,7 +13,7 @@ from ops.additions.ask import additions
 from ops.engine_messages import advice
 from ops.github import GitHub, keep_issue
 from ops.preview import document_of
-from ops.project import read_config
+from ops.project import engine_name, home_of, read_any
 from ops.review.document import parse
 from ops.review.escape import code
 
@@ -40,7 +40,7 @@ def drift(stack: str, issue: bool) -> None:
     argument or the stack file is wrong. --issue reads GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL.
     """
     github = GitHub.of_environment(os.environ) if issue else None
-    config = read_config(stack)
+    config = read_any(stack)
     document = document_of(stack, config, "login", refresh=True)
     if document["preview"] is None or (document["exit_code"] and not violated(document)):
         told = parse(json.dumps(document), stack).told
@@ -86,7 +86,8 @@ def report(
     if violations:
         lines += ["", "Mandatory policies are violated:", ""]
         lines += [f"- `{violation['rule']}`: {' '.join(violation['message'].split())}" for violation in violations]
-    values = f"pulumi preview --refresh --diff --stack {stack}"
+    values = f"pulumi preview --refresh --diff --stack {engine_name(stack)}"
+    values += f" --cwd {home_of(stack)}" if home_of(stack) else ""
     lines += ["", f"`python -m ops drift --stack {stack}` checks again; `{values}` shows values."]
     lines += ["Deploy to restore what the code says, or put the manual change into the code."]
     return "\n".join(lines)

@@ -14,13 +14,22 @@ from typing import IO, Any
 import click
 import yaml
 
-from components.config import StackConfig
 from localcloud.cloud import CLOUDS, Cloud, CloudError, GcpCloud
 from localcloud.engine import EngineError
 from ops import base_stack
 from ops.engine_messages import events, policies, summary, without_noise
 from ops.processes import output, run
-from ops.project import ROOT, copy_project, policy_options, stack_file
+from ops.project import (
+    ROOT,
+    AnyConfig,
+    copy_project,
+    engine_name,
+    environment_of,
+    policy_options,
+    program,
+    settings_file,
+    stack_file,
+)  # fmt: skip
 from ops.review.document import VERSION, Base
 
 _TIMEOUT_SECONDS = 600
@@ -44,20 +53,23 @@ def mistakes_told() -> Iterator[None]:
         raise click.ClickException(str(error)) from None
 
 
-def answered(*words: str) -> Any:
+def answered(*words: str, folder: Path = ROOT) -> Any:
     """The engine's answer to a command as JSON, on the caller's login.
+
+    Args:
+        folder: Of the project.
 
     Raises:
         click.ClickException: It refuses, or does not answer in time.
     """
     with mistakes_told():
-        return json.loads(_said(["pulumi", *words, "--non-interactive"], ROOT, os.environ, _ANSWER_SECONDS))
+        return json.loads(_said(["pulumi", *words, "--non-interactive"], folder, os.environ, _ANSWER_SECONDS))
 
 
 class PreviewRun:
     """A preview of one stack."""
 
-    def __init__(self, stack: str, config: StackConfig, where: str, base: Base | None = None) -> None:
+    def __init__(self, stack: str, config: AnyConfig, where: str, base: Base | None = None) -> None:
         """
         Args:
             where: `login`, or `localcloud` for a cloud on this machine.
@@ -74,7 +86,8 @@ class PreviewRun:
     def show(self) -> int:
         """Print the engine's diff and then a summary of what matters; return its exit code."""
         with self._project() as (folder, env):
-            return shown(_command(self._stack, self._config, "--diff"), folder, env, _TIMEOUT_SECONDS)
+            command = _command(self._stack, self._config, "--diff")
+            return shown(command, program(self._stack, folder), env, _TIMEOUT_SECONDS)
 
     def document(self, *, refresh: bool = False) -> dict[str, Any]:
         """Run the preview and return the preview document, even if the preview fails."""
@@ -135,7 +148,7 @@ def _terminal() -> Iterator[IO[bytes]]:
 
 def document(
     stack: str,
-    config: StackConfig,
+    config: AnyConfig,
     folder: Path,
     env: Mapping[str, str],
     *,
@@ -156,37 +169,38 @@ def document(
         command = _command(stack, config, *options)
         debugging = {**env, **_DEBUGGING}
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            code = run(command, cwd=folder, env=debugging, timeout=_TIMEOUT_SECONDS, stdout=stdout, stderr=stderr)
+            cwd = program(stack, folder)
+            code = run(command, cwd=cwd, env=debugging, timeout=_TIMEOUT_SECONDS, stdout=stdout, stderr=stderr)
         preview, told = _json(out), without_noise(err.read_text(encoding="utf-8", errors="replace")).strip()
         results = policies(events(log))
     return {
         "version": VERSION,
         "stack": stack,
         "cloud": config.cloud,
-        "region": _region(folder / "stacks" / f"Pulumi.{stack}.yaml", config.cloud),
-        "environment": config.environment,
+        "region": _region(settings_file(stack, folder), config.cloud),
+        "environment": environment_of(stack, config),
         "config": config.model_dump(mode="json", exclude_unset=True),
         "preview": preview and _lean(_protected_again(preview, protected)),
         "policies": results,
-        "waivers": [waiver.model_dump(mode="json") for waiver in config.waivers],
-        "overrides": config.overrides,
+        "waivers": [waiver.model_dump(mode="json") for waiver in getattr(config, "waivers", [])],
+        "overrides": getattr(config, "overrides", {}),
         "errors": [] if preview or not code else [told or f"pulumi ended with {code} and said nothing"],
         "exit_code": code,
     }
 
 
-def _command(stack: str, config: StackConfig, *options: str) -> list[str]:
-    policies = policy_options(config.environment)
-    return ["pulumi", "preview", "--stack", stack, *options, "--non-interactive", *policies]
+def _command(stack: str, config: AnyConfig, *options: str) -> list[str]:
+    policies = policy_options(environment_of(stack, config))
+    return ["pulumi", "preview", "--stack", engine_name(stack), *options, "--non-interactive", *policies]
 
 
 def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
-    commands = [["pulumi", "stack", "init", stack, "--non-interactive"]]
+    commands = [["pulumi", "stack", "init", engine_name(stack), "--non-interactive"]]
     if isinstance(cloud, GcpCloud):
         # It has one project; the copied stack file names the team's.
-        commands.append(["pulumi", "config", "set", "gcp:project", cloud.project, "--stack", stack])
+        commands.append(["pulumi", "config", "set", "gcp:project", cloud.project, "--stack", engine_name(stack)])
     for command in commands:
-        _said(command, project, cloud.env, 60)
+        _said(command, program(stack, project), cloud.env, 60)
 
 
 def _said(command: list[str], folder: Path, env: Mapping[str, str], timeout: float) -> str:

@@ -15,7 +15,7 @@ from ops.github import GitHub, keep_issue
 from ops.review.document import VERSION
 
 TITLE = "Stacks without a file"
-DESTROY = "git checkout COMMIT-BEFORE -- stacks/Pulumi.{0}.yaml && pulumi destroy --stack {0}"
+DESTROY = "git checkout COMMIT-BEFORE -- {path} && pulumi destroy --stack {name}"
 """How to give up a stack whose file is gone."""
 
 
@@ -47,21 +47,34 @@ def orphans(stack: str | None, issue: bool, homes: bool) -> None:
 
 
 def deployed() -> dict[str, int]:
-    """The stacks of this project in the backend, and how many resources each has.
+    """The stacks of these projects in the backend, and how many resources each has.
 
     Raises:
         click.ClickException: The backend cannot be read.
     """
-    # A backend with organizations puts them before the name.
-    listed = answered("stack", "ls", "--json")
-    return {each["name"].rpartition("/")[2]: each.get("resourceCount") or 0 for each in listed}
+    found = {}
+    folders = {"tidemill": "", **{name: f"{home}/" for home, (name, *_) in project.HOMES.items()}}
+    for each in answered("stack", "ls", "--all", "--json"):
+        # `organization/project/stack`; the engine leaves out what is of this folder's project, or of the user.
+        *others, name = each["name"].split("/")
+        folder = folders.get(others[1] if len(others) > 1 else "tidemill")
+        if folder is not None:
+            found[f"{folder}{name}"] = each.get("resourceCount") or 0
+    return found
 
 
 def report(left: dict[str, int]) -> str:
     """The stacks in Markdown, and what to do about them."""
-    lines = ["These stacks have resources in the cloud, but no file in `stacks/`:", "", "| stack | resources |"]
+    lines = [
+        "These stacks have resources in the cloud, but no file in `stacks/`, `bootstrap/` or `shared/`:",
+        "",
+        "| stack | resources |",
+    ]
     lines += ["|---|---:|", *(f"| `{name}` | {count} |" for name, count in sorted(left.items()))]
-    example = DESTROY.format(min(left))
+    first = min(left)
+    path = project.settings_file(first, project.ROOT).relative_to(project.ROOT)
+    example = DESTROY.format(path=path, name=project.engine_name(first))
+    example += f" --cwd {project.home_of(first)}" if project.home_of(first) else ""
     lines += [
         "",
         "Nothing manages them: no review, no deployment, no drift check. Restore a file to keep its stack.",
@@ -91,7 +104,7 @@ def document(stack: Stack, base: dict | None, where: str) -> dict:
 
 
 def _has_file(name: str) -> bool:
-    return (project.STACKS / f"Pulumi.{name}.yaml").is_file()
+    return project.settings_file(name, project.STACKS.parent).is_file()
 
 
 def _title() -> str:

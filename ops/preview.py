@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
-from components.config import StackConfig
 from ops import affected, git, orphans
 from ops.engine import PreviewRun, mistakes_told
 from ops.options import WHERE
-from ops.project import read_config
+from ops.project import AnyConfig, read_any
 from ops.review.document import Base
 from ops.scores import spot_scores
 
@@ -39,7 +38,7 @@ def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path 
     """
     begun = git.base(base) if base else None
     configs = configs_of(stacks, begun)
-    if begun and where == "login" and any(isinstance(config, StackConfig) for config in configs.values()):
+    if begun and where == "login" and not all(isinstance(config, affected.Stack) for config in configs.values()):
         raise click.UsageError("--base is for localcloud; --on login compares with your account.")
     if target is None:
         codes = [_shown(stack, config, where, begun) for stack, config in configs.items()]
@@ -54,26 +53,26 @@ def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path 
     sys.exit(1 if failed else 0)
 
 
-def configs_of(stacks: tuple[str, ...], base: Base | None) -> Mapping[str, StackConfig | affected.Stack]:
+def configs_of(stacks: tuple[str, ...], base: Base | None) -> Mapping[str, AnyConfig | affected.Stack]:
     """Each stack's config, or what is known of a stack whose file has gone since the base.
 
     Raises:
         click.UsageError: There is no such stack, or its file is wrong.
     """
     gone = affected.removed(base) if base else {}
-    return {stack: gone.get(stack) or read_config(stack) for stack in stacks}
+    return {stack: gone.get(stack) or read_any(stack) for stack in stacks}
 
 
-def _shown(stack: str, config: StackConfig | affected.Stack, where: str, base: Base | None) -> int:
+def _shown(stack: str, config: AnyConfig | affected.Stack, where: str, base: Base | None) -> int:
     if isinstance(config, affected.Stack):
-        click.echo(f"{stack}: stacks/Pulumi.{stack}.yaml is removed; its resources stay in the cloud.")
+        click.echo(f"{stack}: its stack file is removed; its resources stay in the cloud.")
         return 0
     with mistakes_told():
         return PreviewRun(stack, config, where, base).show()
 
 
 def document_of(
-    stack: str, config: StackConfig | affected.Stack, where: str, base: Base | None = None, *, refresh: bool = False
+    stack: str, config: AnyConfig | affected.Stack, where: str, base: Base | None = None, *, refresh: bool = False
 ) -> dict:
     """Preview a stack, optionally after a refresh, and return the preview document (docs/review.md).
 
@@ -92,7 +91,7 @@ def _targets(target: Path, stacks: list[str]) -> dict[str, Path]:
     if len(stacks) == 1 and not target.is_dir():
         folder, files = target.parent, {stacks[0]: target}
     else:
-        folder, files = target, {stack: target / f"{stack}.json" for stack in stacks}
+        folder, files = target, {stack: target / f"{stack.replace('/', '-')}.json" for stack in stacks}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import re
 
+from ..config.bootstrap_models import BootstrapConfig
 from ..config.checks import common
 from ..config.checks.file_systems import check_on_aws
 from ..config.checks.images import STACKS_IMAGE
@@ -64,6 +65,12 @@ def _worker(key: str, image: str) -> None:
 
 def check_shared(config: SharedConfig) -> None:
     """Rules of a shared stack on AWS: the models have them all."""
+
+
+def check_bootstrap(config: BootstrapConfig) -> None:
+    """Rules of a bootstrap stack on AWS."""
+    if config.services != BootstrapConfig.model_fields["services"].default:
+        common.refuse([], config, "services", _ON_GCP, "Leave it out; AWS has no APIs to enable")
 
 
 def check_logs(logs: Logs) -> None:

@@ -32,9 +32,9 @@ _READ_ANY = {
     "DescribeLifecycleConfiguration DescribeMountTargetSecurityGroups DescribeMountTargets ListTagsForResource",
     "events": "DescribeRule ListTagsForResource ListTargetsByRule",
     "firehose": "DescribeDeliveryStream ListTagsForDeliveryStream",
-    "iam": "GetInstanceProfile GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies "
-    "ListInstanceProfileTags ListInstanceProfilesForRole ListPolicyTags ListPolicyVersions ListRolePolicies "
-    "ListRoleTags",
+    "iam": "GetInstanceProfile GetOpenIDConnectProvider GetPolicy GetPolicyVersion GetRole GetRolePolicy "
+    "ListAttachedRolePolicies ListInstanceProfileTags ListInstanceProfilesForRole ListPolicyTags ListPolicyVersions "
+    "ListRolePolicies ListRoleTags",
     "kms": "DescribeKey GetKeyPolicy GetKeyRotationStatus ListAliases ListResourceTags",
     "logs": "DescribeIndexPolicies DescribeLogGroups DescribeMetricFilters DescribeQueryDefinitions "
     "DescribeSubscriptionFilters "
@@ -142,6 +142,8 @@ _STATE = [
 ]
 """The engine's paths of a stack below `.pulumi/`, for any project: a stack's name ends with its environment.
 Source: https://github.com/pulumi/pulumi/tree/master/pkg/backend/diy"""
+
+_ADMINISTRATORS = [f"/.pulumi/*/tidemill-{each}/*" for each in ("bootstrap", "shared")]  # brought up by people
 
 _KEYS = "DisableKeyRotation EnableKeyRotation PutKeyPolicy ScheduleKeyDeletion UntagResource UpdateKeyDescription"
 _ALIASES = "CreateAlias DeleteAlias UpdateAlias"
@@ -277,6 +279,7 @@ def ground_statements(home: Home) -> list[Statement]:
         _deny(["sts:AssumeRole"], ["*"]),
         _deny(_actions("iam", f"{_WRITE_ROLE} {_DENIED_IAM} PassRole"), own),
         _deny(_actions("kms", f"{_KEYS} DisableKey TagResource"), [home.key]),
+        _deny(["s3:DeleteObject", "s3:PutObject"], [pulumi.Output.concat(home.state, at) for at in _ADMINISTRATORS]),
         _deny(
             _actions("s3", "DeleteBucket DeleteBucketPolicy PutBucketPolicy PutLifecycleConfiguration"), [home.state]
         ),

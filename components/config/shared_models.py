@@ -1,15 +1,15 @@
 """The config of the platform team's shared stack: the keys ``tidemill-shared:<field of SharedConfig>``."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ..rooms import DEFAULT, CloudName, cloud_room
+from . import home_files
 from .checks.common import check_range
 from .checks.tags import check_each, check_together
-from .errors import ConfigError, from_pydantic
-from .load import program_values
 from .model import Model
 from .models import Images
 from .network_models import NewNetwork
@@ -55,20 +55,20 @@ def from_pulumi() -> SharedConfig:
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
-    try:
-        config = SharedConfig.model_validate(program_values(PROJECT, SharedConfig, ["cloud"]))
-        check_range(config.network, ["network"])
-        cloud_room(config.cloud, "checks").check_shared(config)
-        check_each(["tags"], config.tags, config.cloud)
-        check_together(["tags"], config.tags, config.cloud)
-    except ValidationError as error:
-        raise _renamed(from_pydantic(error, SharedConfig)) from None
-    except ConfigError as error:
-        raise _renamed(error) from None
-    return config
+    return home_files.from_program(PROJECT, SharedConfig, _check)
 
 
-def _renamed(error: ConfigError) -> ConfigError:
-    """The error with the key as in the shared stack's file."""
-    key = error.what.replace("tidemill:", f"{PROJECT}:", 1)
-    return ConfigError(key, error.value, error.allowed, error.fix, sentence=error.sentence)
+def from_file(path: Path) -> SharedConfig:
+    """The config in a file of ``shared/``.
+
+    Raises:
+        ConfigError: the first thing that is wrong, as one line.
+    """
+    return home_files.from_file(path, PROJECT, SharedConfig, _check)
+
+
+def _check(config: SharedConfig) -> None:
+    check_range(config.network, ["network"])
+    cloud_room(config.cloud, "checks").check_shared(config)
+    check_each(["tags"], config.tags, config.cloud)
+    check_together(["tags"], config.tags, config.cloud)

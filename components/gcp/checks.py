@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from ..config.bootstrap_models import BootstrapConfig
 from ..config.checks import common
 from ..config.checks.file_systems import check_on_gcp
 from ..config.checks.images import repository_of, shared_repository_of
@@ -54,6 +55,14 @@ def check_shared(config: SharedConfig) -> None:
     check_new(config.network, ["network"])
     hint = "Leave it out; push images of any name to the stack's one repository"
     common.refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
+
+
+def check_bootstrap(config: BootstrapConfig) -> None:
+    if config.serviceLinkedRoles != BootstrapConfig.model_fields["serviceLinkedRoles"].default:
+        common.refuse([], config, "serviceLinkedRoles", _ON_AWS, "Leave it out; services on GCP have agents")
+    if config.ci:
+        for key in ("provider_arn", "buckets"):
+            common.refuse(["ci"], config.ci, key, _ON_AWS, "Leave it out; on GCP the project is the limit (docs/ci.md)")
 
 
 def _names(config: StackConfig) -> None:

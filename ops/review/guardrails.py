@@ -52,7 +52,7 @@ The policy pack imports what is listed of `tidemill`.
 """
 
 _ENVIRONMENT = re.compile(r"policy/environments/([^/]+)\.json")
-_STACK = re.compile(r"stacks/Pulumi\.([^/]+)\.yaml")
+_STACK = re.compile(r"(?:stacks|shared)/Pulumi\.([^/]+)\.yaml")
 _PINNED = re.compile(r"(uses: [\w./-]+)@\S+( #.*)?")
 _PROVIDER = re.compile(r"^(pulumi-aws|pulumi-gcp)==(\d+)", re.MULTILINE)
 _LEVELS = ("disabled", "advisory", "mandatory", "remediate")

@@ -142,6 +142,7 @@ PRODS_ROLE = _role(f"vision-prod-identity-job-{SUFFIX}", "dev")
 OWN_STACK, PRODS_STACK = (
     _state(f".pulumi/stacks/tidemill/vision-{environment}.json") for environment in ("dev", "prod")
 )
+BOOTSTRAP = _state(".pulumi/stacks/tidemill-bootstrap/vision-dev.json")
 STATES_KEY = Thing("the key of the state", STATE_KEY)
 DEV_KEY, PROD_KEY = (_key(f"a key with the tag of {each}", ResourceTag_environment=each) for each in ("dev", "prod"))
 CLAIM_KEY = _key("a key with the tag of prod, for dev", ResourceTag_environment="prod", RequestTag_environment="dev")
@@ -393,6 +394,7 @@ PROBES = [
             "A lock would stop another environment's deploys.",
         ),
         no("s3:PutBucketPolicy", Thing("the bucket of the state", STATE), "It is the bootstrap's."),
+        no("s3:PutObject", BOOTSTRAP, "An administrator's next `up` would do what a forged state says."),
         no("kms:PutKeyPolicy", STATES_KEY, "It is the bootstrap's."),
         yes("iam:CreateRole", _role("vision-dev-identity-job", "dev"), "Stacks make roles."),
         no("iam:CreateRole", _role("vision-dev-identity-job"), "Without a boundary it may be anything."),

@@ -178,22 +178,23 @@ def test_apis_that_somebody_else_manages_are_left_out():
 
 @pytest.mark.parametrize(("cloud", "home", "ci"), [("aws", "AwsBootstrap", "AwsCi"), ("gcp", "GcpBootstrap", "GcpCi")])
 def test_the_program_in_bootstrap_makes_either(cloud, home, ci):
-    # The mocks' project is called tidemill.
-    config = {
-        "tidemill:cloud": cloud,
-        "tidemill:services": '["compute.googleapis.com"]',
-        "tidemill:serviceLinkedRoles": '["batch.amazonaws.com"]',
-    }
+    only = {"aws": "serviceLinkedRoles", "gcp": "services"}[cloud]
+    given = {"aws": '["batch.amazonaws.com"]', "gcp": '["compute.googleapis.com"]'}[cloud]
+    config = {"tidemill-bootstrap:cloud": cloud, f"tidemill-bootstrap:{only}": given}
     program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
     made = run(program, config=config)
     assert (len(made.of(home)), len(made.of(ci))) == (1, 0)
-    config["tidemill:ci"] = '{"repository": "example/infra", "environments": ["prod"]}'
+    config["tidemill-bootstrap:ci"] = '{"repository": "example/infra", "environments": ["prod"]}'
     made = run(program, config=config)
     assert (len(made.of(home)), len(made.of(ci))) == (1, 1)
 
 
 def test_a_wrong_setting_of_ci_ends_the_program_in_one_line():
-    config = {"tidemill:serviceLinkedRoles": "[]", "tidemill:ci": '{"repository": "example/infra", "enviroments": []}'}
+    config = {
+        "tidemill-bootstrap:serviceLinkedRoles": "[]",
+        "tidemill-bootstrap:ci": '{"repository": "example/infra", "enviroments": []}',
+    }
     program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
-    with pytest.raises(pulumi.RunError, match="tidemill-bootstrap: AwsCiArgs has no enviroments; it has repository"):
+    said = r"tidemill-bootstrap:ci\.enviroments is not a known key\. Did you mean .environments"
+    with pytest.raises(pulumi.RunError, match=said):
         run(program, config=config)

@@ -57,10 +57,9 @@ def test_the_fixture_takes_an_sdk_away(cloud: str) -> None:
 
 
 def test_the_accounts_program_runs(cloud: str) -> None:
-    config = {"cloud": cloud, "services": json.dumps(["pubsub.googleapis.com"]), "ci": json.dumps(CI)}
-    config |= {"serviceLinkedRoles": json.dumps(["batch.amazonaws.com"])}
+    config = {"cloud": cloud, "ci": json.dumps(CI)}
     program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
-    made = run(program, config={f"tidemill:{key}": value for key, value in config.items()})
+    made = run(program, config={f"tidemill-bootstrap:{key}": value for key, value in config.items()})
     assert len(made.of("AwsBootstrap" if cloud == "aws" else "GcpBootstrap")) == 1
     assert len(made.of("AwsCi" if cloud == "aws" else "GcpCi")) == 1
 
@@ -99,7 +98,7 @@ def test_a_command_of_operators_starts_or_names_what_to_install(cloud: str, comm
 def test_what_was_added_by_hand_is_asked_of_the_stacks_cloud(cloud: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = importlib.import_module("ops.additions.ask")
     asked = []
-    monkeypatch.setattr(ask, "answered", lambda *_: {})
+    monkeypatch.setattr(ask, "answered", lambda *_, **__: {})
     monkeypatch.setattr(ask, "exported", lambda _: [])
     monkeypatch.setattr("ops.engine.region_of", lambda *_: "us-west-2")
     monkeypatch.setattr(f"ops.additions.{cloud}.added", lambda *_: asked.append(cloud) or [])

@@ -227,7 +227,7 @@ def test_a_cloud_that_cannot_be_asked_is_told(monkeypatch, cloud, refusal):
     def refuses(*_):
         raise refusal
 
-    monkeypatch.setattr(ask, "answered", lambda *_: {"deployment": {}})
+    monkeypatch.setattr(ask, "answered", lambda *_, **__: {"deployment": {}})
     monkeypatch.setattr("ops.engine.region_of", lambda *_: REGION)
     monkeypatch.setattr(cloud, "added", refuses)
     name = cloud.__name__.rpartition(".")[2]

@@ -12,7 +12,8 @@ from ops.affected import affected
 
 STACK = "config:\n  tidemill:team: {team}\n  tidemill:environment: prod\n{more}  tidemill:queues: {queues}\n"
 QUEUES = (
-    "{cpu: {images: {default: 'registry://a:1'}, machines: {families: [c7g]}, capacity: [{market: spot, max_cpus: 64}]}}"
+    "{cpu: {images: {default: 'registry://a:1'}, machines: {families: [c7g]}, "
+    "capacity: [{market: spot, max_cpus: 64}]}}"
 )
 ACCOUNTS = {"audio": "111111111111", "video": "222222222222"}
 

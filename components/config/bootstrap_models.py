@@ -1,0 +1,70 @@
+"""The config of the bootstrap stack: the keys ``tidemill-bootstrap:<field of BootstrapConfig>``."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from ..ci import AwsCiModel
+from ..rooms import DEFAULT, CloudName, cloud_room
+from . import home_files
+from .model import Model
+from .types import matching, unique
+
+PROJECT = "tidemill-bootstrap"
+
+_SERVICE = matching(re.compile(r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?"), "a service such as batch.amazonaws.com")
+_API = matching(re.compile(r"[a-z0-9-]+\.googleapis\.com"), "an API such as compute.googleapis.com")
+_PROVIDER = matching(re.compile(r"arn:[\w-]+:iam::\d{12}:oidc-provider/.+"), "the ARN of an identity provider of IAM")
+
+
+class BootstrapCi(AwsCiModel):
+    """CI's identities."""
+
+    provider_arn: Annotated[str, _PROVIDER] | None = Field(
+        default=None, description="AWS: the identity provider of the host of the code, if the account has one already."
+    )
+
+
+class BootstrapConfig(Model):
+    """The keys ``tidemill-bootstrap:<field>`` of a bootstrap stack's file."""
+
+    cloud: CloudName = Field(default=DEFAULT, description="The stack's cloud.")
+    serviceLinkedRoles: Annotated[list[Annotated[str, _SERVICE]], unique] = Field(  # noqa: N815
+        default=["batch.amazonaws.com", "spot.amazonaws.com"],
+        description="AWS: services whose service-linked role is made; leave out those that the account has already.",
+    )
+    services: Annotated[list[Annotated[str, _API]], unique] = Field(
+        default=[], description="GCP: APIs to enable, in place of all that pipelines need."
+    )
+    purge: bool = Field(default=False, description="Lift the protection of the state bucket, and let destroy empty it.")
+    ci: BootstrapCi | None = Field(default=None, description="CI's identities; docs/ci.md.")
+
+    @field_validator("ci", mode="before")
+    @classmethod
+    def _none(cls, value: Any) -> Any:
+        """The project's default is an empty object."""
+        return value or None
+
+
+def from_pulumi() -> BootstrapConfig:
+    """The config of the bootstrap stack that the running program is for.
+
+    Raises:
+        ConfigError: the first thing that is wrong, as one line.
+    """
+    return home_files.from_program(PROJECT, BootstrapConfig, _check)
+
+
+def from_file(path: Path) -> BootstrapConfig:
+    """The config in a file of ``bootstrap/``.
+
+    Raises:
+        ConfigError: the first thing that is wrong, as one line.
+    """
+    return home_files.from_file(path, PROJECT, BootstrapConfig, _check)
+
+
+def _check(config: BootstrapConfig) -> None:
+    cloud_room(config.cloud, "checks").check_bootstrap(config)

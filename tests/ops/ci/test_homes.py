@@ -1,0 +1,114 @@
+"""Stacks of bootstrap/ and shared/ in git: checked, affected and named as those of stacks/. No engine runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ops import affected as module
+from ops import check, orphans, project
+from ops.affected import Stack, affected, why
+
+ACCOUNT = (
+    "config:\n  aws:region: us-west-2\n  tidemill-bootstrap:ci: {repository: example/infra, environments: [prod]}\n"
+)
+NETWORK = "config:\n  aws:region: us-west-2\n  tidemill-shared:network: {egress: nat}\n"
+HOMES = [Stack(name, "aws", "", "us-west-2", "") for name in ("bootstrap/account", "shared/prod")]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """A checkout with the stack of an account and a shared network."""
+    for home, name, text in (("stacks", "", ""), ("bootstrap", "account", ACCOUNT), ("shared", "prod", NETWORK)):
+        (tmp_path / home).mkdir()
+        if name:
+            (tmp_path / home / f"Pulumi.{name}.yaml").write_text(text)
+    monkeypatch.setattr(project, "STACKS", tmp_path / "stacks")
+    monkeypatch.setattr(module.stacks, "__defaults__", (tmp_path / "stacks",))
+    return tmp_path
+
+
+def checked(folder: Path, home: str, text: str) -> str:
+    name = {"bootstrap": "account", "shared": "prod"}[home]
+    (folder / home / f"Pulumi.{name}.yaml").write_text(text)
+    done = CliRunner().invoke(check.check, [])
+    assert done.exit_code == (2 if "Pulumi." in done.output else 0), done.output
+    return done.output
+
+
+def test_files_of_an_account_and_a_shared_network_are_valid_and_affected(folder, monkeypatch):
+    assert CliRunner().invoke(check.check, []).output == "All 2 stack files are valid.\n"
+    assert CliRunner().invoke(check.check, ["bootstrap/account"]).output == "Pulumi.account.yaml is valid.\n"
+    home = json.dumps({"backend_url": "s3://state", "preview": "reader", "deploy": {"prod": "writer"}})
+    monkeypatch.setenv(
+        "CI_VARIABLES", json.dumps({"TIDEMILL_STACK_BOOTSTRAP_ACCOUNT": home, "TIDEMILL_AWS_PROD": home})
+    )
+    rows = {row["stack"]: row for row in json.loads(CliRunner().invoke(affected, ["--all", "--json"]).stdout)}
+    assert set(rows) == {"bootstrap/account", "shared/prod"}
+    assert rows["bootstrap/account"]["login"] == {
+        "backend_url": "s3://state", "provider": "", "preview": "reader", "deploy": ""
+    }  # fmt: skip
+    assert rows["shared/prod"]["login"] is None, "no environment's login is an administrator's stack's"
+    assert rows["shared/prod"]["home"] == "TIDEMILL_STACK_SHARED_PROD"
+
+
+@pytest.mark.parametrize(
+    ("home", "text", "says"),
+    [
+        (
+            "bootstrap",
+            ACCOUNT.replace("environments", "enviroments"),
+            "tidemill-bootstrap:ci.enviroments is not a known",
+        ),
+        ("bootstrap", ACCOUNT.replace("example/infra", "infra"), 'tidemill-bootstrap:ci.repository: "infra" is not'),
+        ("bootstrap", ACCOUNT.replace("tidemill-bootstrap:", "tidemill:"), "Did you mean 'tidemill-bootstrap:ci'"),
+        ("bootstrap", ACCOUNT.replace("bootstrap:ci", "bootstrap:cli"), "Did you mean 'ci'"),
+        ("bootstrap", ACCOUNT.replace("  aws:region: us-west-2\n", ""), "aws:region is missing"),
+        ("bootstrap", ACCOUNT + "  aws:regoin: us-west-2\n", "aws:regoin is not a setting of the aws provider"),
+        ("bootstrap", ACCOUNT + "  aws:secretKey: hunter22\n", "a text of 8 characters (not shown)"),
+        ("bootstrap", ACCOUNT + "  tidemill-bootstrap:purge: {secure: v1:abc}\n", "a secret value (not shown)"),
+        ("bootstrap", ACCOUNT + "  tidemill-bootstrap:services: [compute.googleapis.com]\n", "only on GCP"),
+        ("shared", NETWORK.replace("nat", "public"), "tidemill-shared:network.egress"),
+        ("shared", NETWORK.replace("egress", "egres"), "tidemill-shared:network.egres is not a known key"),
+        ("shared", NETWORK + "  tidemill-shared:cloud: gcp\n", "gcp:"),
+    ],
+)
+def test_a_mistake_in_such_a_file_is_one_line(folder, home, text, says):
+    told = checked(folder, home, text)
+    assert says in told
+    assert "hunter22" not in told
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("bootstrap/Pulumi.account.yaml", ["bootstrap/account"]),
+        ("bootstrap/aws.py", ["bootstrap/account"]),
+        ("bootstrap/gcp.py", []),
+        # A cloud's room is imported by computed names, so all of it counts.
+        ("components/aws/ci_policies.py", ["bootstrap/account", "shared/prod"]),
+        ("components/gcp/store.py", []),
+        ("policy/environments/account.json", ["bootstrap/account", "shared/prod"]),
+        ("shared/Pulumi.other.yaml", []),
+        ("docs/ci.md", []),
+    ],
+)
+def test_what_their_programs_read_affects_them(path, names):
+    assert sorted(why([path], HOMES)) == names
+
+
+def test_a_removed_file_of_theirs_is_an_orphan_with_the_command_that_destroys_it(folder, monkeypatch):
+    rows = {"vision-dev": 1, "organization/tidemill-bootstrap/old": 20, "organization/elsewhere/x": 3}
+    listed = [{"name": name, "resourceCount": count} for name, count in rows.items()]
+    monkeypatch.setattr(orphans, "answered", lambda *_: listed)
+    assert orphans.deployed() == {"vision-dev": 1, "bootstrap/old": 20}
+    done = CliRunner().invoke(orphans.orphans, ["--stack", "bootstrap/old"])
+    assert done.exit_code == 1
+    assert "bootstrap/Pulumi.old.yaml && pulumi destroy --stack old --cwd bootstrap" in done.output
+
+
+def test_a_team_command_names_what_such_a_stack_lacks(folder):
+    with pytest.raises(Exception, match="it has no queues; name a stack of stacks/"):
+        project.read_config("shared/prod")
