@@ -14,6 +14,7 @@ from components.rooms import CLOUDS, DEFAULT, cloud_room
 from ops import project
 from ops.check import problems
 from ops.clouds import facts
+from ops.review.required_tags import to_fill_in
 
 _QUEUE, _IMAGE = "cpu", "registry://app:1.0.0"
 _PRODUCTION = "prod"
@@ -41,7 +42,8 @@ def stack(team: str, environment: str, cloud: str, region: str | None, project_i
     given = {"region": region or facts(cloud).REGION, "project": project_id or f"{team}-{environment}"}
     place = {key: given[key.partition(":")[2]] for key in cloud_room(cloud, "keys").PLACES}
     try:
-        text = stack_text(team, environment, cloud, place)
+        tags = to_fill_in(cloud, environment, path)
+        text = stack_text(team, environment, cloud, place, tags)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except ConfigError as error:
@@ -55,8 +57,10 @@ def stack(team: str, environment: str, cloud: str, region: str | None, project_i
     if wrong:
         path.unlink()
         raise click.UsageError(wrong[0])
-    own = f"the image of the queue {_QUEUE}" + (" and the budget" if environment == _PRODUCTION else "")
-    click.echo(f"Wrote stacks/{path.name}. Fill in {own}, then:\n\n{_next(name, environment)}")
+    own = [f"the image of the queue {_QUEUE}", *(["the budget"] if environment == _PRODUCTION else [])]
+    own += ["the tags"] if tags else []
+    text = " and ".join([", ".join(own[:-1]), own[-1]] if own[1:] else own)
+    click.echo(f"Wrote stacks/{path.name}. Fill in {text}, then:\n\n{_next(name, environment)}")
 
 
 def _next(name: str, environment: str) -> str:
@@ -69,11 +73,14 @@ def _next(name: str, environment: str) -> str:
     )
 
 
-def stack_text(team: str, environment: str, cloud: str, place: Mapping[str, str]) -> str:
+def stack_text(
+    team: str, environment: str, cloud: str, place: Mapping[str, str], tags: Mapping[str, str] | None = None
+) -> str:
     """A stack file's content.
 
     Args:
         place: the keys of the cloud's provider, `aws:region`.
+        tags: those that the environment's policies require.
 
     Raises:
         ConfigError: team or environment is not a valid name, or too long for the cloud.
@@ -86,6 +93,7 @@ def stack_text(team: str, environment: str, cloud: str, place: Mapping[str, str]
         values["network"] = {"create": {"egress": "nat"}}
         budgets = StackConfig.model_fields["budget"].examples or []
         values["budget"] = next((each for each in budgets if _accepts({**values, **queues, "budget": each})), None)
+    values |= {"tags": dict(tags)} if tags else {}
     least = {**values, **queues}
     config = parse(least)
     lines = ["config:"]

@@ -164,6 +164,10 @@ class _Loader(yaml.SafeLoader):
 
 # A day that does not exist would end PyYAML with a traceback.
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.construct_yaml_str)
+# Numbers to the engine, which has YAML 1.2, and text to PyYAML: a cost center 0815 needs quotes.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(0[0-9]*[89][0-9]*|[0-9]+[eE][-+]?[0-9]+)$"), list("-+0123456789")
+)
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -214,7 +218,7 @@ def from_file(path: Path) -> StackConfig:
     """
     given = read_file(path)["config"]
     check_settings(given)
-    settings = {**_defaults(path), **given}
+    settings = {**defaults(path), **given}
     config = parse({key.partition(":")[2]: value for key, value in settings.items() if key.startswith(f"{PROJECT}:")})
     region, project = (settings.get(f"{config.cloud}:{key}") for key in ("region", "project"))
     # The schema finds values that are not text.
@@ -222,8 +226,12 @@ def from_file(path: Path) -> StackConfig:
     return config
 
 
-def _defaults(path: Path) -> dict[str, Any]:
-    """The values that a project sets for all stacks: defaults in the Pulumi.yaml beside the folder of stack files."""
+def defaults(path: Path) -> dict[str, Any]:
+    """The values that a project sets for all stacks: defaults in the Pulumi.yaml beside the folder of stack files.
+
+    Args:
+        path: A stack file, which need not exist.
+    """
     project = path.absolute().parent.parent / "Pulumi.yaml"
     declared = read_file(project)["config"] if project.is_file() else {}
     return {key: one["default"] for key, one in declared.items() if isinstance(one, dict) and one.get("default")}

@@ -3,14 +3,18 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from components.config import ConfigError, StackConfig
 from components.config.errors import key_path, missing, shown
+from components.config.load import defaults
 from ops import project
 from ops.clouds import facts
 
 OURS = ("tidemill:", "tidemill-")
 """Beginnings of the keys that Tidemill puts on everything by itself."""
+FILL_IN = "fill-in"
+"""The value of a tag in a new stack file, for a person to replace."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,17 @@ def required(cloud: str, environment: str | None) -> Required:
     keys = [key for key in rule.get("required", ()) if not key.startswith(OURS)]
     mandatory = rule.get("enforcementLevel", "mandatory") in ("mandatory", "remediate")
     return Required(keys, rule.get("allowed", {}), mandatory)
+
+
+def to_fill_in(cloud: str, environment: str, file: Path) -> dict[str, str]:
+    """The required tags of a new stack file that its environment does not give, each with a value to replace."""
+    try:
+        given = defaults(file).get("tidemill:environment_tags", {}).get(environment, {}).get(cloud, {})
+    except AttributeError:  # no mappings: the check of the file says so
+        return {}
+    wanted = required(cloud, environment)
+    keys = [key for key in wanted.keys if wanted.mandatory and key not in given]
+    return {key: next(iter(wanted.values.get(key, ())), FILL_IN) for key in keys}
 
 
 def lacking(config: StackConfig) -> str | None:

@@ -81,7 +81,7 @@ def test_other_settings_of_a_bucket_are_not_told_as_another_expiry():
     new = {"name": "b", "lifecycleRules": without_nulls, "labels": {"a": "2"}, "__defaults": ["name"]}
     diff = {"lifecycleRules[0].condition.createdBefore": "delete", "lifecycleRules": "update", "labels.a": "update"}
     found = stack(step("update", "gcp:storage/bucket:Bucket", old=old, new=new, diff=diff))
-    assert [finding.kind for finding in found.findings] == []
+    assert [finding.kind for finding in found.findings] == ["tags"]
     assert [row.path for row in found.changes[0].properties] == ["labels.a"]
 
 
@@ -114,4 +114,4 @@ def test_defaults_are_no_content_of_a_policy():
     }
     other = {"Statement": document["Statement"], "__defaults": []}
     found = stack(step("update", "aws:iam/policy:Policy", old={"policy": document}, new={"policy": other}))
-    assert [finding.kind for finding in found.findings] == []
+    assert [finding.kind for finding in found.findings] == ["tags"]

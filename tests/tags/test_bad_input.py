@@ -131,3 +131,16 @@ def test_a_file_is_read_with_the_defaults_of_its_project(tmp_path: Path) -> None
     assert from_file(file).company_tags == {"CostCenter": "4711", "Owner": "vision"}
     file.write_text(yaml.safe_dump({"config": {**own, "tidemill:environment_tags": {}}}))
     assert from_file(file).company_tags == {"Owner": "vision"}
+
+
+@pytest.mark.parametrize("number", ["4711", "0815", "1e3", "0755", "1.5", "true", "null"])
+def test_a_value_that_the_engine_reads_as_no_text_needs_quotes(tmp_path: Path, number: str) -> None:
+    file = tmp_path / "Pulumi.vision-dev.yaml"
+    config = {"aws:region": "us-west-2", **{f"tidemill:{key}": value for key, value in GOOD.items()}}
+    text = yaml.safe_dump({"config": config})
+    file.write_text(f"{text}  tidemill:tags: {{CostCenter: {number}}}\n")
+    with pytest.raises(ConfigError, match="Allowed: a text") as error:
+        from_file(file)
+    assert "Quote numbers" in str(error.value)
+    file.write_text(f"{text}  tidemill:tags: {{CostCenter: '{number}'}}\n")
+    assert from_file(file).company_tags == {"CostCenter": number}

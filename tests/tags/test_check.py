@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from ops import project
 from ops.check import check
+from ops.stack import stack
 from tests.unit.config.examples import GOOD, GOOD_ON_GCP
 
 OURS = ["tidemill:team", "tidemill:environment"]
@@ -99,3 +100,17 @@ def test_a_waiver_leaves_it_to_the_policies(folder: Path) -> None:
     until = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(2)
     waiver = {"rule": "aws-any-resource-tags", "reason": "The cost center is not known yet", "until": str(until)}
     assert run(folder, GOOD, requiring("CostCenter"), waivers=[waiver])[0] == 0
+
+
+def test_a_new_stack_file_has_the_required_tags_to_fill_in(folder: Path) -> None:
+    for name in ("stacks", "environments"):
+        (folder / name).mkdir()
+    pack = requiring("CostCenter", "Owner", "Unit", allowed={"Unit": ["a", "b"]})
+    (folder / "environments" / "prod.json").write_text(json.dumps(pack))
+    of = {"config": {"tidemill:environment_tags": {"default": {"prod": {"aws": {"Owner": "platform"}}}}}}
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(of))
+    done = CliRunner().invoke(stack, ["--team", "vision", "--env", "prod"])
+    assert done.exit_code == 0, done.output
+    assert "Fill in the image of the queue cpu, the budget and the tags, then:" in done.output
+    written = yaml.safe_load((folder / "stacks" / "Pulumi.vision-prod.yaml").read_text())["config"]
+    assert written["tidemill:tags"] == {"CostCenter": "fill-in", "Unit": "a"}

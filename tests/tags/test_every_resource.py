@@ -17,11 +17,13 @@ from typing import Any
 import pulumi
 import pytest
 
+from policy.rules import POLICIES
 from policy.rules.aws_any_resource_tags import TYPES as TYPES_ON_AWS
 from policy.rules.gcp_any_resource_labels import TYPES as TYPES_ON_GCP
 from tests.components.recording import Made, Recorder, run_with
-from tests.components.stacks import ROOT
-from tests.tags.stacks import OURS, PLACES, TAGS, largest, run
+from tests.components.stacks import ROOT, run_program
+from tests.policy.judging import judge, resources_of
+from tests.tags.stacks import OURS, PLACES, TAGS, largest, run, settings
 
 SHARED = partial(runpy.run_path, str(ROOT / "shared" / "__main__.py"), run_name="__main__")
 
@@ -194,3 +196,19 @@ def test_a_shared_stacks_wrong_tag_is_named() -> None:
     config = {**PLACES["aws"], "tidemill-shared:tags": json.dumps({"aws:x": "a"})}
     with pytest.raises(pulumi.RunError, match=r'^tidemill-shared:tags\."aws:x": "aws:x" is not allowed'):
         run_with(Recorder(), SHARED, config=config)
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+@pytest.mark.parametrize("preview", [False, True], ids=["known", "preview"])
+def test_a_stack_obeys_policies_that_require_them(cloud: str, preview: bool) -> None:
+    rule = {"aws": "aws-any-resource-tags", "gcp": "gcp-any-resource-labels"}[cloud]
+    pack: dict[str, Any] = {policy.name: "disabled" for policy in POLICIES}
+    pack[rule] = {"enforcementLevel": "mandatory", "required": [*OURS[cloud], *TAGS[cloud]]}
+    values = settings(cloud)
+    without = judge(resources_of(run_program(values, preview=preview)), values, pack)
+    kinds = {one.urn.split("::")[2].rpartition("$")[2] for one in without}
+    made = {each.type for each in largest(cloud)}
+    assert kinds >= {each for each in made if each.endswith(("LaunchTemplate", "InstanceTemplate", ":Bucket"))}
+    assert all(f"tidemill:tags.{next(iter(TAGS[cloud]))} in the stack file" in one.message for one in without)
+    values = settings(cloud, tags=TAGS[cloud])
+    assert judge(resources_of(run_program(values, preview=preview)), values, pack) == []
