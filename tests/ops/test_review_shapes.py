@@ -114,4 +114,4 @@ def test_defaults_are_no_content_of_a_policy():
     }
     other = {"Statement": document["Statement"], "__defaults": []}
     found = stack(step("update", "aws:iam/policy:Policy", old={"policy": document}, new={"policy": other}))
-    assert [finding.kind for finding in found.findings] == ["tags"]
+    assert [finding.kind for finding in found.findings] == []
