@@ -74,3 +74,16 @@ def test_a_program_on_both_clouds_comes_up_once_and_goes_whole(new_example, tmp_
         with up(project) as outputs:
             assert outputs["pipeline_uri_aws"].startswith("s3://vision-dev-aws-store-")
             assert outputs["pipeline_uri_gcp"].startswith("gs://vision-dev-gcp-store-")
+
+
+def test_the_wrong_version_of_an_sdk_is_told_before_anything_is_created(new_example, tmp_path):
+    """The engine's provider has the version of the program's SDK."""
+    project = new_example("one_queue")
+    metadata = tmp_path / "pulumi_aws-6.83.4.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: pulumi-aws\nVersion: 6.83.4\n")
+    project.env["PYTHONPATH"] = f"{tmp_path}:{project.env['PYTHONPATH']}"
+    run = project.up().refused()
+    assert run.errors[0].startswith("pulumi-aws: 6.83.4 is not allowed. Allowed: 7.30 or later, and earlier than 8.")
+    assert "Traceback" not in run.text
+    assert project.resources() == []
