@@ -217,11 +217,12 @@ CHECKS = (
     Check(
         BOTH,
         "Machines with Arm, GPUs, Neuron and Hyperdisk start the worker",
-        "set worker_image_arm64; add queues of families [c7g], [inf2] and your GPUs', on GCP [t2a], [n2, t2a], [c4], "
-        "[a2] and [a3-ultra]; pulumi up; submit two items to each, of all GPUs of a machine with `nvidia-smi` and "
-        "deviceQuery, on inf2 with `ls /dev/neuron*`",
+        "set worker_image_arm64; add queues of families [c7g], [inf2] and your GPUs' (g6f with 2 vCPUs too), on GCP "
+        "[t2a], [n2, t2a], [c4], [a2] and [a3-ultra]; pulumi up; submit two items to each, of all GPUs of a machine "
+        "with `nvidia-smi` and deviceQuery, on inf2 with `ls /dev/neuron*`",
         "all items succeed within 30 minutes, and no GPU answers `system not yet initialized`. AWS: Batch took "
-        "ECS_AL2023 for arm64 and for the Neuron image. GCP: the templates are taken with secure boot and without a "
+        "ECS_AL2023 for arm64 and for the Neuron image, and a driver of 595 or later means that g7 needs no image of "
+        "its own any more. GCP: the templates are taken with secure boot and without a "
         "network card's type.",
         "AWS: name the AMI by `image_id_override` in components/services/batch/compute_environment.py, start "
         "nvidia-fabricmanager in its user_data.py. GCP: correct the family's row in tidemill/machines/data/"
@@ -291,7 +292,7 @@ CHECKS = (
         "TOPIC's subscribers get one message before you type another command; within half an hour a mail about the "
         "failed items, and one with Batch's reason and the command `tidemill explain` with the job's name (on GCP: "
         "about the reconciler); later one that too many items no longer fail. AWS, with no_machine_minutes: 15: one "
-        "about work that no machine runs.",
+        "about work that no machine runs; with full_hours: 1 and a job that takes three, none about the cap.",
         "AWS: look at FailedInvocations of the rules, which must be 0 (else give the targets a role that may publish), "
         "at `detail.parameters` of the event and at the metrics of components/aws/monitoring/alarms.py. GCP: compare "
         "the metrics' names with components/gcp/monitoring/line_metrics.py. No message: the worker's log has the "

@@ -13,6 +13,7 @@ import yaml
 from components.machines import families
 from tests.components.recording import Recorder, run_with
 from tidemill.capacity import usable_memory_mib
+from tidemill.machines import family as family_row
 from tidemill.services import of_cloud
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,15 +52,15 @@ def run_program(values: dict[str, Any], *, preview: bool = False, recorder: Reco
 
 
 FAMILY_STACK = {"aws": "vision-dev", "gcp": "vision-gcp-dev"}
-NEURON_AMI = "ami-0123456789abcdef0"
+OWN_AMI = "ami-0123456789abcdef0"
 
 
 def queue_of(cloud: str, family: str) -> dict[str, Any]:
     """The smallest queue of a family that takes a whole machine for an item, bought as it is sold."""
     machine = next(each for each in families(cloud)[family] if each.cpus > 1)
     machines = {"families": [family], "cpus": machine.cpus}
-    if machine.neurons:
-        machines["image"] = NEURON_AMI
+    if machine.neurons or family_row(cloud, family).image:
+        machines["image"] = OWN_AMI
     memory = min(2048 * machine.cpus, usable_memory_mib(of_cloud(cloud), machine))
     market = "spot" if "spot" in machine.markets else "on_demand"
     return {
@@ -74,7 +75,7 @@ BLOCK = {"capacity": [{"market": "on_demand", "max_cpus": 192, "reservation": "c
 RESERVED = {"capacity": [{"market": "on_demand", "max_cpus": 224, "reservation": "h200"}]}
 QUEUES: dict[str, dict[str, dict[str, Any]]] = {
     "aws": {
-        **{family: queue_of("aws", family) for family in ("c8i", "m8g", "g6e", "inf2", "trn1", "hpc7a", "p4de")},
+        **{family: queue_of("aws", family) for family in ("c8i", "m8g", "g6e", "g7", "inf2", "trn1", "hpc7a", "p4de")},
         "p5en": queue_of("aws", "p5en") | BLOCK,
     },
     "gcp": {
@@ -83,10 +84,10 @@ QUEUES: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 QUEUES["aws"]["p5en"]["machines"] |= {"zones": ["a"]}
-"""Queues of each kind of family: processors, GPUs, accelerators of AWS, disks, and ways to buy machines."""
+"""Queues of each kind of family: processors, GPUs, images, accelerators of AWS, disks, and ways to buy machines."""
 
 
 def recorder() -> Recorder:
-    """A cloud that has the image with the Neuron driver."""
+    """A cloud that has the image with the driver that Batch's own have not."""
     image = {"state": "available", "platform": "", "architecture": "x86_64", "rootDeviceName": "/dev/xvda"}
-    return Recorder(images={NEURON_AMI: image | {"blockDeviceMappings": []}})
+    return Recorder(images={OWN_AMI: image | {"blockDeviceMappings": []}})

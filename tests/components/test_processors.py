@@ -5,6 +5,7 @@ It cannot prove that Batch and Compute Engine start them.
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from typing import Any
@@ -19,7 +20,7 @@ from tests.components.stacks import (
     BLOCK,
     FAMILY_STACK,
     IMAGE,
-    NEURON_AMI,
+    OWN_AMI,
     QUEUES,
     queue_of,
     recorder,
@@ -153,7 +154,16 @@ def test_machines_get_an_image_with_their_driver(made, family):
     nvidia = families("aws")[family][0].gpus > 0
     assert resources["ec2Configurations"] == [{"imageType": "ECS_AL2023_NVIDIA" if nvidia else "ECS_AL2023"}]
     image = of(aws, "ec2.LaunchTemplate", f"{family}-machines").get("imageId")
-    assert image == (NEURON_AMI if families("aws")[family][0].neurons else None)
+    assert image == (OWN_AMI if family in ("g7", "inf2", "trn1") else None)
+
+
+@pytest.mark.parametrize(("cpus", "lines"), [(2, 1), (4, 0)])
+def test_the_smallest_gpu_machine_may_promise_more_memory_than_it_has(cpus, lines):
+    queue = queue_of("aws", "g6f") | {"item": {"cpus": 2, "memory_mib": 4096, "gpus": 1}}
+    queue["machines"] |= {"cpus": {"min": cpus, "max": 4}}
+    made = run_program(settings(FAMILY_STACK["aws"]) | {"tidemill:queues": {"gpu": queue}})
+    script = base64.b64decode(made.one("ec2.LaunchTemplate").inputs["userData"]).decode()
+    assert script.count("\nsysctl -w vm.overcommit_memory=1\n") == lines
 
 
 @pytest.mark.parametrize(("family", "count"), [("inf2", 1), ("trn1", 1), ("g6e", 0), ("c8i", 0)])
@@ -195,6 +205,8 @@ def test_a_template_has_the_disk_and_the_market_of_its_family(made, family, disk
     ("cloud", "family", "changes", "key", "fact"),
     [
         ("aws", "p3dn", {}, "machines.families[0]", "no longer have a driver for V100"),
+        ("aws", "trn2u", {}, "machines.families[0]", "parts of an UltraServer"),
+        ("aws", "g7", {"machines": {"image": None}}, "machines.image", "driver 595 or later"),
         ("aws", "t3", {}, "machines.families[0]", "no burstable machines"),
         ("aws", "inf2", {"machines": {"image": None}}, "machines.image", "neuron/recommended/image_id"),
         ("aws", "inf2", {"machines": {"cpus": {"min": 4, "max": 96}}}, "machines.cpus", "inf2.24xlarge with 6"),

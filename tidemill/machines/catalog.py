@@ -78,12 +78,14 @@ class Family:
 
     Attributes:
         refused: Why no stack may name it; None if it may.
+        image: AWS: the image that a queue must name, where Batch's own has no driver; None where it has.
         disk: GCP: the kind of its network disks.
         cpu_quota: GCP: the region's quota of its vCPUs; Spot machines have one quota for all families.
         gpu_quota: GCP: the region's quota of its GPUs, without the prefix for Spot; None without GPUs.
     """
 
     refused: str | None = None
+    image: str | None = None
     disk: str = "pd-balanced"
     cpu_quota: str = "CPUS"
     gpu_quota: str | None = None

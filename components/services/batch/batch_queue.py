@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -30,6 +31,7 @@ _CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGUR
 """Source: https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
 
 _SHARE_DECAY_SECONDS = 3600
+_SMALL_GPU = "g6f.large"
 
 
 @dataclass
@@ -202,11 +204,12 @@ class AwsBatchQueue(pulumi.ComponentResource):
         )
 
     def _user_data(self, settings: Queue) -> pulumi.Input[str]:
+        small = any(machine.type == _SMALL_GPU for machine in settings.types("aws"))
+        written = partial(user_data, settings.mounts, local=settings.scratch == "local", overcommit=small)
         if self._args.worker_image is None:
-            return user_data(settings.mounts, local=settings.scratch == "local")
+            return written()
         uri = pulumi.Output.from_input(self._args.store_uri)
-        local = settings.scratch == "local"
-        return uri.apply(lambda store: user_data(settings.mounts, f"{store}/{self._pointer}", local=local))
+        return uri.apply(lambda store: written(f"{store}/{self._pointer}"))
 
     @property
     def _pointer(self) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from tidemill.capacity import slots
+from tidemill.machines import family
 from tidemill.services import batch
 
 from ... import machines
@@ -83,6 +84,7 @@ def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
     check_scratch(path, queue, "aws", selected)
     check_blocks(path, queue, selected)
     check_markets(path, queue, selected)
+    check_drivers(path, queue)
     check_neurons(path, queue, selected)
     return selected
 
@@ -113,6 +115,14 @@ def check_blocks(path: Path, queue: Queue, selected: Sequence[machines.MachineTy
                 "one zone with block: true, the Capacity Block's",
                 "Name it",
             )
+
+
+def check_drivers(path: Path, queue: Queue) -> None:
+    """Machines whose driver Batch's images do not have need an image of the team's own."""
+    for name in queue.machines.families:
+        wanted = family("aws", name).image
+        if wanted and queue.machines.image is None:
+            raise missing(key_path([*path, "machines", "image"]), wanted)
 
 
 def check_neurons(path: Path, queue: Queue, selected: Sequence[machines.MachineType]) -> None:

@@ -74,12 +74,16 @@ _BOUNDARY = "==TIDEMILL=="
 _GIVE_UP = "shutdown -h now"
 
 
-def script(mounts: Mapping[str, Mount], pointer: str | None = None, *, local: bool = False) -> str:
+def script(
+    mounts: Mapping[str, Mount], pointer: str | None = None, *, local: bool = False, overcommit: bool = False
+) -> str:
     """The shell script of a machine.
 
     Args:
         pointer: URI of the object that names the worker's image; None if the queue's images contain the worker.
         local: Whether scratch, cache and worker are on the machine's own disks.
+        overcommit: Whether programs may ask for more memory than there is, as NVIDIA's driver does on a small machine.
+            Source: https://github.com/aws/amazon-ecs-ami (README.md, g6f.large)
     """
     settings = "\n".join(f"{key}={value}" for key, value in AGENT_SETTINGS.items())
     folders = [SCRATCH, CACHE, *sorted({m.host for m in mounts.values() if m.host})]
@@ -88,6 +92,7 @@ def script(mounts: Mapping[str, Mount], pointer: str | None = None, *, local: bo
         "set -eu",
         "mkdir -p /etc/ecs",
         f"cat >> /etc/ecs/ecs.config <<'EOF'\n{settings}\nEOF",
+        *(["sysctl -w vm.overcommit_memory=1"] if overcommit else []),
         *_local_disks(local),
         *(f"install -d -m 1777 {folder}" for folder in folders),
         *_host(pointer),
@@ -155,11 +160,13 @@ def _mountpoint(buckets: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def user_data(mounts: Mapping[str, Mount], pointer: str | None = None, *, local: bool = False) -> str:
+def user_data(
+    mounts: Mapping[str, Mount], pointer: str | None = None, *, local: bool = False, overcommit: bool = False
+) -> str:
     """The script as base64 of a MIME multi-part document, to which Batch adds its own part. EC2's limit is 16 KiB.
 
     Source: https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
     """
     message = MIMEMultipart(boundary=_BOUNDARY)
-    message.attach(MIMEText(script(mounts, pointer, local=local), "x-shellscript", "us-ascii"))
+    message.attach(MIMEText(script(mounts, pointer, local=local, overcommit=overcommit), "x-shellscript", "us-ascii"))
     return base64.b64encode(message.as_bytes()).decode()
