@@ -34,7 +34,7 @@ class Monitoring(Model):
     ] = Field(
         default=[],
         max_length=10,
-        description="E-mail addresses that alarms tell. AWS sends each a confirmation first; $0.80 per queue and month "
+        description="E-mail addresses that alarms tell. AWS sends each a confirmation first; $1.00 per queue and month "
         "after the account's first ten metrics. GCP: six conditions of alert policies.",
     )
     topic: Annotated[str, matching(SNS_TOPIC, "the ARN of an SNS topic")] | None = Field(
@@ -85,9 +85,9 @@ class Monitoring(Model):
         default=6,
         ge=1,
         le=24,
-        description="Tell when a queue has been at its cap for so many hours: on AWS chunks that start have waited "
-        "longer, on GCP the autoscaler has wanted more machines than it may have. Null for no such alarm. AWS: $0.10 "
-        "per queue and month.",
+        description="Tell when a queue has been at its cap for so many hours and its backlog does not shrink: on AWS "
+        "chunks that start have waited longer and as many came as started, on GCP the autoscaler has wanted more "
+        "machines than it may have. Null for no such alarm. AWS: $0.30 per queue and month.",
     )
     reclaimed_percent: int | None = Field(
         default=30,
@@ -117,7 +117,7 @@ class Monitoring(Model):
         wanted = (
             (3, True),
             (2, self.growing_hours),
-            (1, self.full_hours),
+            (3, self.full_hours),
             (2, self.reclaimed_percent),
             (3 + rungs, self.no_machine_minutes),
             (1 + rungs, self.stalled_minutes),

@@ -1,8 +1,8 @@
 """PromQL over series, as far as Tidemill's alert policies use it: a policy fires where its query has a result.
 
-Known are selectors with `=` and `=~`, `increase`, `absent_over_time`, `sum by`, `offset`, `+ - * /`, comparisons, `and`
-and `or`. Sources: https://prometheus.io/docs/prometheus/latest/querying/operators/ and, for the names of metrics,
-https://cloud.google.com/monitoring/promql/promql-mapping
+Known are selectors with `=` and `=~`, `increase`, `absent_over_time`, `sum by`, `offset`, `+ - * /`, comparisons,
+`or`, `and` and `and on ()`. Sources: https://prometheus.io/docs/prometheus/latest/querying/operators/ and, for the
+names of metrics, https://cloud.google.com/monitoring/promql/promql-mapping
 """
 
 import operator
@@ -94,7 +94,13 @@ class _Reader:
         left = self.level(number + 1)
         while self.rest and self.rest[0] in _LEVELS[number]:
             word = self.rest.pop(0)
-            left = _joined(word, _LEVELS[number][word], left, self.level(number + 1))
+            anyway = self.rest[:3] == ["on", "(", ")"]
+            self.rest = self.rest[3:] if anyway else self.rest
+            right = self.level(number + 1)
+            if anyway and word == "and":
+                left = left if right else {}
+            else:
+                left = _joined(word, _LEVELS[number][word], left, right)
         return left
 
     def _part(self) -> Vector | float:

@@ -138,21 +138,27 @@ class Alarms:
         )
 
     def full(self, name: str, queue: str, job_queue: pulumi.Input[str], hours: int) -> pulumi.Output[str]:
-        """An alarm of a queue that has been at its cap for hours; its ARN.
+        """An alarm of a queue at its cap whose work will not end soon; its ARN.
 
         Batch starts machines within minutes up to `max_cpus`. So work that starts, and waited for hours, did so because
-        all machines were busy and there were no more to be had.
+        all machines were busy and there were no more to be had. A job that takes all night at the cap by intent comes
+        at once, and its backlog only shrinks: it tells nobody.
         """
         return self._alarm(
             name,
             Notice(
                 "low",
-                f"Chunks of queue {queue} wait more than {hours} hours for a machine: the queue is at its max_cpus, or "
-                "the cloud has no more machines.",
-                "the chunks of an hour have waited less",
+                f"Chunks of queue {queue} wait more than {hours} hours for a machine, and in these hours as many have "
+                "come as started: the queue is at its max_cpus, or the cloud has no more machines.",
+                "they wait less, or fewer come than start",
                 "`tidemill top` shows who uses the queue, `tidemill explain JOB` why a job waits.",
             ),
-            _alone(_batch("waited", WAITED, job_queue, HOUR_SECONDS, "Average")),
+            [
+                _shown("late", "IF(FILL(runnable, 0) >= FILL(starting, 0), waited, 0)", "wait, milliseconds"),
+                _batch("waited", WAITED, job_queue, hours * HOUR_SECONDS, "Average"),
+                _batch("runnable", RUNNABLE, job_queue, hours * HOUR_SECONDS),
+                _batch("starting", STARTING, job_queue, hours * HOUR_SECONDS),
+            ],
             hours * HOUR_SECONDS * 1000,
         )
 

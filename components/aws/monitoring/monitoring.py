@@ -61,7 +61,7 @@ class AwsMonitoringArgs:
     growing_hours: int | None = 6
     """Tell when the backlog has grown in each of so many hours; None for no such alarm."""
     full_hours: int | None = 6
-    """Tell when chunks that start have waited this long for a machine; None for no such alarm."""
+    """Tell when chunks that start have waited this long and the backlog does not shrink; None for no such alarm."""
     reclaimed_percent: int | None = 30
     """Chunks that lose their machine, in percent, above which an alarm tells after three hours; None for none."""
     no_machine_minutes: int | None = None
@@ -85,7 +85,7 @@ class AwsMonitoring(pulumi.ComponentResource):
     done. Alarms tell when they are over, too.
 
     Costs while idle: nothing without the keys; a dashboard $3 per month after the account's third; an alarm $0.10 per
-    metric and month after the account's tenth: $0.80 per queue, for one rung with `no_machine_minutes` $0.40 and with
+    metric and month after the account's tenth: $1.00 per queue, for one rung with `no_machine_minutes` $0.40 and with
     `stalled_minutes` $0.20 more.
 
     Example:

@@ -94,12 +94,13 @@ def in_promql(name: str) -> str:
 def increase(name: str, suffix: str, minutes: int, *, lines: bool = False) -> str:
     """The increase of a metric within some minutes, by queue, in PromQL; `lines` counts lines, whatever their field."""
     of = ("_count" if lines else "_sum") if COUNTED[suffix].field else ""
-    return by_queue(f"{in_promql(name)}{of}", RESOURCE, minutes)
+    return _by_queue(f"{in_promql(name)}{of}", RESOURCE, minutes)
 
 
-def by_queue(series: str, resource: str, minutes: int) -> str:
-    """The increase of a series within some minutes, by queue, in PromQL."""
-    return f'sum by (queue) (increase({series}{{monitored_resource="{resource}"}}[{minutes}m]))'
+def _by_queue(series: str, resource: str, minutes: int, queue: str | None = None) -> str:
+    """The increase of a series within some minutes, by queue or of one, in PromQL."""
+    only = f',queue="{queue}"' if queue else ""
+    return f'sum by (queue) (increase({series}{{monitored_resource="{resource}"{only}}}[{minutes}m]))'
 
 
 def silent_query(runs: str) -> str:
@@ -122,10 +123,21 @@ def reclaimed_query(names: Mapping[str, str], percent: int) -> str:
     return f"(100 * {lost} / {tried} > {percent}) and ({tried} >= {FEWEST_CHUNKS})"
 
 
-def full_query(looks: str, hours: int, period_minutes: int) -> str:
-    """Queues that have been at their cap in most looks of the last hours; `looks` counts those at the cap."""
+def full_query(looks: str, subscriptions: Mapping[str, str], hours: int, period_minutes: int) -> str:
+    """Queues that have been at their cap in most looks of the last hours, and whose backlog is no smaller than at half
+    of them. A job that takes all night at the cap by intent only shrinks.
+
+    Args:
+        looks: The metric that counts looks at the cap.
+        subscriptions: The short names, by queue.
+    """
     least = int(MOST_OF * hours * 60 / period_minutes)
-    return f"{by_queue(in_promql(looks), RUNS, hours * 60)} >= {least}"
+    return " or ".join(
+        f"({_by_queue(in_promql(looks), RUNS, hours * 60, queue)} >= {least}) and on () ({backlog} - {backlog} offset "
+        f"{hours * 30}m >= 0)"
+        for queue, subscription in sorted(subscriptions.items())
+        for backlog in [f'{BACKLOG}{{monitored_resource="pubsub_subscription",subscription_id="{subscription}"}}']
+    )
 
 
 def growing_query(subscriptions: Sequence[str], hours: int) -> str:

@@ -81,7 +81,7 @@ class GcpMonitoringArgs:
     growing_hours: int | None = 6
     """Tell when the backlog has grown in each of so many hours; None for no such alarm."""
     full_hours: int | None = 6
-    """Tell when a queue has been at its cap for so many hours; None for no such alarm."""
+    """Tell when a queue has been at its cap for so many hours and its backlog does not shrink; None for none."""
     reclaimed_percent: int | None = 30
     """Chunks that lose their machine, in percent, above which an alarm tells after three hours; None for none."""
     period_minutes: int = 2
@@ -220,11 +220,12 @@ class GcpMonitoring(pulumi.ComponentResource):
         looks = self._looks(
             "full", "Queues that the reconciler has found at their cap", 'event = "queue" AND jsonPayload.full = true'
         )
-        query = looks.apply(lambda name: full_query(name, hours, self._args.period_minutes))
+        values = pulumi.Output.all(looks=looks, subscriptions=self._args.subscriptions)
+        query = values.apply(lambda values: full_query(**values, hours=hours, period_minutes=self._args.period_minutes))
         notice = Notice(
             "low",
-            f"A queue has been at its max_cpus for {hours} hours, and work waits.",
-            "it has not been for a while",
+            f"A queue has been at its max_cpus for {hours} hours, and no less work waits than at half of them.",
+            "less waits, or it has not been for a while",
             "`tidemill top` shows who uses the queue, `tidemill explain JOB` why a job waits.",
         )
         return self._policy("full", _promql(f"A queue is at its cap for {hours} hours", query), notice)

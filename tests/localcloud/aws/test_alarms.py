@@ -174,15 +174,30 @@ def test_a_backlog_that_grows_for_hours_tells_and_a_large_job_does_not():
     assert only(watched.told(NOW + 4 * HOUR)) == ("growing", "OK")
 
 
-def test_a_queue_at_its_cap_for_hours_tells():
-    watched = Watched(full_hours=4)
-    for minutes in (5, 10, 20):
-        watched.batch("JobAttemptRunnableToStartingDuration", 3.9 * HOUR * 1000, NOW - minutes * 60)
-    assert watched.told(NOW) == []
-    for minutes in (5, 10, 20):
-        watched.batch("JobAttemptRunnableToStartingDuration", 4.5 * HOUR * 1000, NOW + HOUR - minutes * 60)
-    assert only(watched.told(NOW + HOUR)) == ("full", "ALARM")
-    assert only(watched.told(NOW + 2 * HOUR)) == ("full", "OK")
+WAITED, CAME, STARTED = "JobAttemptRunnableToStartingDuration", "JobsMovedToRunnable", "JobsMovedToStarting"
+
+
+def test_a_queue_that_cannot_keep_up_tells():
+    watched = Watched(full_hours=4, growing_hours=None)
+    for hour in range(8):
+        at = NOW + hour * HOUR + 60
+        watched.batch(CAME, 100, at)
+        watched.batch(STARTED, 90 if hour < 6 else 110, at)
+        watched.batch(WAITED, 4.5 * HOUR * 1000, at)
+    watched.batch(CAME, 4, NOW - HOUR)
+    assert only(watched.told(NOW + 3 * HOUR)) == ("full", "ALARM")
+    assert watched.told(NOW + 6 * HOUR) == []
+    assert only(watched.told(NOW + 9 * HOUR)) == ("full", "OK"), "fewer came than started"
+
+
+def test_a_job_that_takes_all_night_at_the_cap_tells_nobody():
+    watched = Watched(full_hours=4, growing_hours=None)
+    watched.batch(CAME, 1200, NOW + 60)
+    for hour in range(12):
+        watched.batch(STARTED, 100, NOW + hour * HOUR + 120)
+        watched.batch(WAITED, hour * HOUR * 1000, NOW + hour * HOUR + 120)
+    for look in range(0, 14 * HOUR, HOUR // 4):
+        assert watched.told(NOW + look) == []
 
 
 def test_a_trend_of_reclaims_tells_and_a_few_do_not():

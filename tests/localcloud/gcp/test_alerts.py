@@ -97,13 +97,31 @@ def test_a_growing_backlog():
     assert fires(made, "growing", [], NOW, other) == set(), "another stack's"
 
 
-@pytest.mark.parametrize(("capped", "told"), [(1.0, {"cpu"}), (0.95, {"cpu"}), (0.5, set[str]())])
-def test_a_queue_at_its_cap(capped: float, told: set[str]):
+@pytest.mark.parametrize(
+    ("capped", "waits", "told"),
+    [
+        (1.0, [5, 9, 12], {"cpu"}),
+        (0.95, [5, 9, 9], {"cpu"}),
+        (0.5, [5, 9, 12], set[str]()),
+        (1.0, [900, 800, 700], set[str]()),
+    ],
+    ids=["grows", "stays", "half of the looks", "shrinks"],
+)
+def test_a_queue_at_its_cap(capped: float, waits: list[int], told: set[str]):
     made = planned(full_hours=2)
     looks = int(2 * HOUR / PERIOD)
     entries = [look(NOW - PERIOD * number, full=number < capped * looks) for number in range(looks)]
     entries += [look(NOW - PERIOD * number, "gpu") for number in range(looks)]
-    assert fires(made, "full", entries, NOW) == told
+    assert fires(made, "full", entries, NOW, backlogs(cpu=waits, gpu=[1, 2, 3])) == told
+
+
+@pytest.mark.parametrize("began", range(9))
+def test_a_job_that_takes_all_night_at_the_cap_tells_nobody(began: int):
+    """It comes at once, and is at the cap from then on."""
+    made = planned(full_hours=6)
+    entries = [look(NOW - PERIOD * number, full=True) for number in range(int(began * HOUR / PERIOD))]
+    waits = [0] * (9 - began) + [1000 - 100 * hour for hour in range(began + 1)]
+    assert fires(made, "full", entries, NOW, backlogs(cpu=waits)) == set()
 
 
 def test_the_reconciler_sees_the_cap_of_rungs_that_are_open():

@@ -77,7 +77,7 @@ def test_a_dashboard_and_alarms_are_billed_and_metrics_of_idle_queues_are_not():
     # the items and the machines of the only rung.
     assert lines(found.idle_month) == {
         "dashboard": (1, 3.0, 3.0),
-        "alarms: metrics that they read": (10, 1.0, 1.0),
+        "alarms: metrics that they read": (12, 1.2, 1.2),
     }
     assert money.estimate(config(monitoring={"failed_percent": 5}), "here").idle_month == []
 
