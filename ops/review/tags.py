@@ -1,4 +1,4 @@
-"""Tags and labels that resources lose or that change: a line for each key, with all its resources below."""
+"""Tags and labels that resources lose or that change: a line for each key, not for each resource."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +14,8 @@ _TAGS = ("tags", "tagsAll", "labels", "effectiveLabels")
 _OF_USERS = ("gcp:monitoring/alertPolicy:AlertPolicy", "gcp:monitoring/notificationChannel:NotificationChannel")
 _MADE = ("instance", "volume")
 """Kinds that a launch template makes and that are billed."""
+_SHOWN = 3
+"""Names of resources in a finding; a change of a tag is one of almost all of a stack's."""
 _ADDED = {"goog-pulumi-provisioned"}
 """Added by the provider itself."""
 
@@ -58,7 +60,9 @@ def _finding(key: str, title: str, names: set[str], required: Required, pairs: l
         severity, why = "high", "The policies of this environment demand it."
     if key.startswith(OURS):
         severity, why = "high", "CI's permissions, policies and commands find a stack's resources by it."
-    return Finding(severity, "tags", "", "", title, (why, *(pairs or []), *sorted(names)))
+    listed = sorted(names)
+    more = f" and {len(listed) - _SHOWN} more, listed under the changes" if len(listed) > _SHOWN else ""
+    return Finding(severity, "tags", "", "", title, (why, *(pairs or []), ", ".join(listed[:_SHOWN]) + more))
 
 
 def _places(kind: str, inputs: dict[str, Any]) -> dict[str, dict[str, Any]]:
