@@ -1,5 +1,6 @@
 """`python -m ops prices`: show the price table, or refresh it from the clouds."""
 
+import datetime
 import fcntl
 import shutil
 import sys
@@ -46,6 +47,7 @@ class Source(Protocol):
         ...
 
 
+_OLD_DAYS = 365
 _FEW = 10
 """Values that any answer may lack."""
 _PARTS = {cloud: facts(cloud).PRICE_PARTS for cloud in CLOUDS}
@@ -70,10 +72,16 @@ def show(cloud: str, region: str | None) -> None:
     for name in table.covered(cloud):
         held = read(cloud, name)
         counts = {part: len(next(v for v in row.values() if isinstance(v, dict))) for part, row in held.parts.items()}
-        parts = [f"{count} {part} ({held.dated(part)})" for part, count in counts.items()]
+        parts = [f"{count} {part} ({_aged(held.dated(part))})" for part, count in counts.items()]
         dates = sorted({row["as_of"] for row in held.services.values()})
         services = f"{len(held.services)} services ({dates[0]} to {dates[-1]})" if dates else "no services"
         click.echo(f"{name}: {', '.join([*parts, services])}")
+
+
+def _aged(day: str | None) -> str:
+    """A day, marked if it is more than a year ago."""
+    old = day is not None and (today() - datetime.date.fromisoformat(day)).days > _OLD_DAYS
+    return f"{day}, more than a year ago" if old else str(day)
 
 
 @prices.command()

@@ -864,7 +864,10 @@ def test_one_command_asks_each_cloud(data, monkeypatch):
 
 def test_show_says_how_old_the_table_is(data):
     told = CliRunner().invoke(command.prices, ["show", "--cloud", "aws"])
-    assert told.output == "us-west-2: 1 on_demand (2025-01-01), 1 services (2025-01-01 to 2025-01-01)\n"
+    assert (
+        told.output
+        == "us-west-2: 1 on_demand (2025-01-01, more than a year ago), 1 services (2025-01-01 to 2025-01-01)\n"
+    )
 
 
 def test_show_prints_a_region_as_it_is_stored(data):
