@@ -8,6 +8,7 @@ differently.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,11 +16,11 @@ import yaml
 
 from localcloud.cloud import GcpCloud
 from tests.engine.inventory import client, inventory
-from tests.harness import ROOT, Project
+from tests.harness import ROOT, Project, typed
 from tidemill.descriptor import Descriptor
 
 EXAMPLES = ROOT / "examples" / "pulumi"
-BOTH = "both_clouds"
+BOTH, ONCE = "both_clouds", "ephemeral"
 ON_AWS = ["one_queue", "overrides", "two_regions"]
 
 
@@ -51,7 +52,7 @@ def up(project: Project) -> Iterator[dict[str, str]]:
 
 
 def test_every_program_is_tried():
-    assert {path.parent.name for path in EXAMPLES.glob("*/__main__.py")} == {*ON_AWS, BOTH}
+    assert {path.parent.name for path in EXAMPLES.glob("*/__main__.py")} == {*ON_AWS, BOTH, ONCE}
 
 
 @pytest.mark.parametrize("name", ON_AWS)
@@ -87,3 +88,14 @@ def test_the_wrong_version_of_an_sdk_is_told_before_anything_is_created(new_exam
     assert run.errors[0].startswith("pulumi-aws: 6.83.4 is not allowed. Allowed: 7.30 or later, and earlier than 8.")
     assert "Traceback" not in run.text
     assert project.resources() == []
+
+
+def test_a_pipeline_for_one_job_comes_and_goes_with_it(cloud, tmp_path):
+    before = inventory(cloud.env)
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text("x" * number)
+    env = cloud.env | {"PYTHONPATH": f"{ROOT / 'tests' / 'outside'}:{ROOT}"}
+    code, output = typed(str(EXAMPLES / ONCE), str(tmp_path), cwd=tmp_path, env=env)
+    assert code == 0, output
+    assert re.findall(r"^(\d) succeeded s3://", output, re.MULTILINE) == ["0", "1", "2"], output
+    assert inventory(cloud.env) == before
