@@ -265,6 +265,8 @@ def _file_systems(config: StackConfig, book: Book) -> Iterator[Line]:
 
 def _keys(config: StackConfig, book: Book) -> Iterator[Line]:
     """Keys that the stack creates; a rotation adds a version, which is billed like the first."""
-    for what, wanted in (("job store", config.store.kms_key), ("logs", config.logs.kms_key)):
-        if wanted == "create":
+    wanted = {"job store": config.store.kms_key, "logs": config.logs.kms_key, "registry": config.registry.kms_key}
+    wanted |= {f"file system {name}": made.kms_key for name, made in config.file_systems.items()}
+    for what, key in wanted.items():
+        if key == "create":
             yield book.line(f"KMS key of the {what}, a version", 1, "kms_key_month")

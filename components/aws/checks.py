@@ -9,7 +9,7 @@ from ..config.checks.images import STACKS_IMAGE
 from ..config.checks.imports import check_aws_imports
 from ..config.checks.policies import check_policies
 from ..config.errors import ConfigError, key_path, shown
-from ..config.models import Budget, Logs, StackConfig, Store
+from ..config.models import Budget, Images, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.shared_models import SharedConfig
 from ..config.types import AWS_KEY, AWS_PRINCIPAL, SNS_TOPIC
@@ -64,7 +64,8 @@ def _worker(key: str, image: str) -> None:
 
 
 def check_shared(config: SharedConfig) -> None:
-    """Rules of a shared stack on AWS: the models have them all."""
+    """The registry's key is AWS's."""
+    check_registry(config.registry)
 
 
 def check_bootstrap(config: BootstrapConfig) -> None:
@@ -116,6 +117,10 @@ def check_monitoring(monitoring: Monitoring) -> None:
             raise ConfigError(key_path([*here, key]), str(minutes), allowed, "Say in notify who is to be told")
 
 
+def check_registry(registry: Images) -> None:
+    common.check_key(["registry"], registry, AWS_KEY, "the ARN of a KMS key")
+
+
 def check_store(store: Store) -> None:
     common.refuse(["store"], store, "soft_delete_days", _ON_GCP, "Leave it out; versioning keeps what was overwritten")
     common.check_key(["store"], store, AWS_KEY, "the ARN of a KMS key")
@@ -124,6 +129,7 @@ def check_store(store: Store) -> None:
 def _other_clouds(config: StackConfig) -> None:
     common.check_data(config.data, "s3")
     check_store(config.store)
+    check_registry(config.registry)
     common.check_values(
         ["access", "submitters"],
         config.access.submitters,

@@ -197,7 +197,6 @@ class Home:
 
     @property
     def via_s3(self) -> dict[str, pulumi.Output[str]]:
-        """A condition's key and value: S3 asks on behalf of somebody."""
         return {"kms:ViaService": pulumi.Output.concat("s3.*.", self.account.dns_suffix)}
 
     @staticmethod
@@ -273,6 +272,7 @@ def ground_statements(home: Home) -> list[Statement]:
     own = home.arns([f"iam::{{account}}:{kind}/{home.name}-*" for kind in ("policy", "role")])
     return [
         allow(_actions("ec2", _WRITE_EC2), home.arns([f"ec2:*:{{account}}:{kind}/*" for kind in _EC2_KINDS])),
+        allow(["ec2:CreateVpc"], home.arns(["ec2::*:ipam-pool/*"])),  # perhaps another account's, which shares it
         allow(["kms:Encrypt", "kms:GenerateDataKey"], [home.key]),
         _through_s3(home, "kms:GenerateDataKey"),
         # Anyone who creates roles can create one that trusts its creator, who then needs no permission of its own.

@@ -1,5 +1,9 @@
 """CI's permissions for what only tags tell apart: the file systems and launch templates of an environment's stacks."""
 
+from typing import Any
+
+import pulumi
+
 from .ci_policies import TAG, Home
 from .policy import Statement, allow
 
@@ -29,10 +33,18 @@ def file_statements(home: Home, environment: str) -> list[Statement]:
         # A change of other tags names those alone.
         allow(["elasticfilesystem:TagResource"], made, {"StringEquals": own, "StringEqualsIfExists": asked}),
         allow([f"elasticfilesystem:{action}" for action in _CHANGE.split()], made, {"StringEquals": own}),
+        # EFS and ECR use a key by a grant, which they give themselves as whoever makes the resource.
+        allow(["kms:CreateGrant"], home.arns(["kms:*:{account}:key/*"]), {"StringEquals": own, **_by_storage(home)}),
         # The first file system of an account, and the first with backups, bring the service its own role.
         # Source: https://docs.aws.amazon.com/efs/latest/ug/using-service-linked-roles.html
         allow(["iam:CreateServiceLinkedRole"], roles, {"StringEquals": {"iam:AWSServiceName": _SERVICES}}),
     ]
+
+
+def _by_storage(home: Home) -> dict[str, dict[str, Any]]:
+    """Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/encryption-at-rest.html"""
+    services = [pulumi.Output.concat(f"{each}.*.", home.account.dns_suffix) for each in ("ecr", "elasticfilesystem")]
+    return {"StringLike": {"kms:ViaService": services}, "Bool": {"kms:GrantIsForAWSResource": "true"}}
 
 
 def template_statements(home: Home, environment: str) -> list[Statement]:

@@ -7,6 +7,8 @@ import pulumi_aws as aws
 
 from ..base import as_args, named, token
 from ..config import FileSystem, FileSystemKeys, part
+from .account import account_of
+from .key import key_arn
 from .policy import Statement, document
 
 _PORT = 2049
@@ -44,7 +46,7 @@ class AwsFileSystem(pulumi.ComponentResource):
     """An encrypted, protected EFS file system that only the machines reach and only the jobs' role may mount.
 
     Makes: file system (protected), its policy, an access point, a security group that admits NFS from the machines, a
-    mount target per zone; with `backup` its backup policy.
+    mount target per zone; with `backup` its backup policy; with `kms_key` of `create` a KMS key and an alias.
 
     Costs while idle: what it holds, about $0.30 per GB and month (list price of us-east-1, without warranty).
 
@@ -77,7 +79,8 @@ class AwsFileSystem(pulumi.ComponentResource):
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
         settings = part(FileSystem, args.settings or {}, "file_systems", args.file_system)
-        made = self._file_system(name, settings)
+        key = key_arn(self, settings.kms_key, account_of(self), args.tags, purge=args.purge)
+        made = self._file_system(name, settings, key)
         point = self._access_point(name, made)
         self.arn = made.arn
         policy = self._policy(name, made, point)
@@ -92,11 +95,12 @@ class AwsFileSystem(pulumi.ComponentResource):
         self.source = pulumi.Output.all(made.id, point.id, *ready).apply(lambda ids: f"{ids[0]}/{ids[1]}")
         self.register_outputs({"arn": self.arn, "source": self.source})
 
-    def _file_system(self, name: str, settings: FileSystem) -> aws.efs.FileSystem:
+    def _file_system(self, name: str, settings: FileSystem, key: pulumi.Output[str] | None) -> aws.efs.FileSystem:
         # Its name is an id, so that a file system of another name never takes its place.
         return aws.efs.FileSystem(
             f"{name}-files",
             encrypted=True,
+            kms_key_id=key,
             performance_mode="generalPurpose",
             throughput_mode=settings.throughput,
             lifecycle_policies=_lifecycle(settings.infrequent_after_days),

@@ -12,6 +12,8 @@ from ..base import as_args, child_name, token
 from ..config import Registry, StackConfig, part
 from ..images import named_images
 from .account import account_of
+from .checks import check_registry
+from .key import key_arn
 from .policy import Statement, allow, grant
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
@@ -34,6 +36,8 @@ class AwsRegistryArgs:
     """Days after which an untagged image expires."""
     purge: bool = False
     """Lift the protection, and delete repositories with the images in them."""
+    kms_key: str | None = None
+    """``create``, or the ARN of an existing key; without one, ECR's own encryption. Not for imported repositories."""
     imported: dict[str, str] | None = None
     """Existing repositories to import, by their names here: they keep their names and outlive the stack."""
     tags: dict[str, str] | None = None
@@ -43,9 +47,10 @@ class AwsRegistryArgs:
 class AwsRegistry(pulumi.ComponentResource):
     """ECR repositories with scanning, immutable tags and a lifecycle; protected.
 
-    Makes: per name an ECR repository ``<namespace>/<name>`` and its lifecycle policy.
+    Makes: per name an ECR repository ``<namespace>/<name>`` and its lifecycle policy; with `kms_key` of `create` a KMS
+    key and an alias.
 
-    Costs while idle: the images' storage, $0.10 per GB and month; nothing without images.
+    Costs while idle: the images' storage, $0.10 per GB and month; nothing without images; a key about $1 per month.
 
     Example:
         ```python
@@ -66,9 +71,10 @@ class AwsRegistry(pulumi.ComponentResource):
     def __init__(self, name: str, args: AwsRegistryArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsRegistryArgs, args)
         super().__init__(token(AwsRegistry), name, None, opts)
-        wanted = ("repositories", "keep_images", "expire_untagged_after_days")
-        part(Registry, {key: getattr(args, key) for key in wanted}, "registry")
+        wanted = ("repositories", "keep_images", "expire_untagged_after_days", "kms_key")
+        check_registry(part(Registry, {key: getattr(args, key) for key in wanted}, "registry"))
         account = account_of(self)
+        self._key = key_arn(self, args.kms_key, account, args.tags, purge=args.purge)
         host = pulumi.Output.concat(account.number, ".dkr.ecr.", account.region, ".", account.dns_suffix)
         self.url = pulumi.Output.concat(host, "/", args.namespace)
         made = {repository: self._repository(name, repository, args) for repository in args.repositories}
@@ -87,6 +93,7 @@ class AwsRegistry(pulumi.ComponentResource):
             name=imported or f"{args.namespace}/{repository}",
             image_tag_mutability="IMMUTABLE",
             image_scanning_configuration=aws.ecr.RepositoryImageScanningConfigurationArgs(scan_on_push=True),
+            encryption_configurations=None if imported else self._encryption(),
             force_delete=args.purge,
             tags=args.tags,
             opts=pulumi.ResourceOptions(
@@ -100,6 +107,15 @@ class AwsRegistry(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         return made
+
+    def _encryption(self) -> list[aws.ecr.RepositoryEncryptionConfigurationArgs] | None:
+        """ECR decrypts for whoever may pull, by a grant that it gives itself when it makes the repository.
+
+        Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/encryption-at-rest.html
+        """
+        if self._key is None:
+            return None
+        return [aws.ecr.RepositoryEncryptionConfigurationArgs(encryption_type="KMS", kms_key=self._key)]
 
     def grant_pull(self, role: aws.iam.Role) -> None:
         """Let a role pull every image of the registry."""

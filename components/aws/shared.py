@@ -51,6 +51,8 @@ class AwsSharedArgs:
     """Images kept in each repository; the oldest expire beyond it."""
     expire_untagged_after_days: int = 14
     """Days after which an untagged image expires."""
+    kms_key: str | None = None
+    """``create``, or the ARN of an existing key, for the repositories."""
     purge: bool = False
     """Lift the protection, and delete repositories with the images in them."""
     tags: dict[str, str] | None = None
@@ -102,6 +104,7 @@ class AwsShared(pulumi.ComponentResource):
                 repositories=args.repositories,
                 keep_images=args.keep_images,
                 expire_untagged_after_days=args.expire_untagged_after_days,
+                kms_key=args.kms_key,
                 purge=args.purge,
                 tags=args.tags,
             ),

@@ -31,7 +31,13 @@ SERVICES = (
     "sts.googleapis.com",
 )
 """Every API that a pipeline, its machines and its submitters call."""
-AGENTS = ("cloudfunctions.googleapis.com", "cloudscheduler.googleapis.com", "pubsub.googleapis.com")
+AGENTS = (
+    "artifactregistry.googleapis.com",
+    "cloudfunctions.googleapis.com",
+    "cloudscheduler.googleapis.com",
+    "file.googleapis.com",
+    "pubsub.googleapis.com",
+)
 """Services whose agents get grants or act for a stack: Google refuses a grant to an agent that does not exist.
 Source: https://cloud.google.com/iam/docs/create-service-agents"""
 

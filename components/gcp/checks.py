@@ -9,7 +9,7 @@ from ..config.checks.file_systems import check_on_gcp
 from ..config.checks.images import repository_of, shared_repository_of
 from ..config.checks.imports import check_gcp_imports
 from ..config.errors import ConfigError, key_path, shown
-from ..config.models import Budget, Logs, StackConfig, Store
+from ..config.models import Budget, Images, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.network_models import NewNetwork
 from ..config.shared_models import SharedConfig
@@ -55,6 +55,7 @@ def check_shared(config: SharedConfig) -> None:
     check_new(config.network, ["network"])
     hint = "Leave it out; push images of any name to the stack's one repository"
     common.refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
+    check_registry(config.registry)
 
 
 def check_bootstrap(config: BootstrapConfig) -> None:
@@ -103,6 +104,7 @@ def _other_clouds(config: StackConfig) -> None:
     common.refuse([], config, "permission_boundary", _ON_AWS, hint)
     check_on_gcp(config)
     check_store(config.store)
+    check_registry(config.registry)
     common.check_values(
         ["access", "submitters"],
         config.access.submitters,
@@ -167,6 +169,10 @@ def check_monitoring(monitoring: Monitoring) -> None:
     common.refuse(here, monitoring, "no_machine_minutes", _ON_AWS, hint)
     common.refuse(here, monitoring, "stalled_minutes", _ON_AWS, "Leave it out; the reconciler watches the workers")
     common.check_topics(monitoring.job_channels, TOPIC, "a topic such as projects/my-project/topics/ml-oncall")
+
+
+def check_registry(registry: Images) -> None:
+    common.check_key(["registry"], registry, GCP_KEY, _KEY)
 
 
 def check_store(store: Store) -> None:

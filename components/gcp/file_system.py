@@ -10,6 +10,9 @@ from ..base import as_args, token
 from ..config import FileSystem, FileSystemKeys, part
 from ..config.checks.file_systems import check_change, size_of
 from ..zones import zone_of
+from .key import key_name
+from .member import Member
+from .project import Project
 
 _SHARE = "files"
 
@@ -38,7 +41,7 @@ class GcpFileSystem(pulumi.ComponentResource):
     """A protected Filestore instance that only the machines' subnetwork may mount.
 
     Makes: a Filestore instance with one share (protected, with deletion protection), in an address range of its own
-    that Filestore picks in the network.
+    that Filestore picks in the network; with `kms_key` of `create` a key ring, a key and its grant.
 
     Costs while idle: its whole size, whatever it holds: about $0.20 per GiB and month for `basic_hdd`, so about $200
     for the smallest; other tiers cost more (list price of us-west1, without warranty).
@@ -72,6 +75,11 @@ class GcpFileSystem(pulumi.ComponentResource):
             # Containers run as root, and files belong to the user that writes them.
             squash_mode="NO_ROOT_SQUASH",
         )
+        key = None
+        if settings.kms_key is not None:
+            project = Project(self)
+            agent = Member("files", project.agent("cloud-filer"))
+            key = key_name(self, settings.kms_key, project, agent, args.labels, purge=args.purge)
         made = gcp.filestore.Instance(
             f"{name}-files",
             # Not auto-named: a preview looks up its size.
@@ -79,6 +87,7 @@ class GcpFileSystem(pulumi.ComponentResource):
             location=location,
             tier=settings.tier.upper(),
             protocol="NFS_V3",
+            kms_key_name=key,
             file_shares=gcp.filestore.InstanceFileSharesArgs(
                 name=_SHARE, capacity_gb=size_of(settings), nfs_export_options=[export]
             ),

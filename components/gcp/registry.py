@@ -7,6 +7,8 @@ import pulumi_gcp as gcp
 
 from ..base import as_args, child_name, token
 from ..config import Registry, part
+from .checks import check_registry
+from .key import key_name
 from .member import Member, grant
 from .project import Project
 
@@ -25,6 +27,8 @@ class GcpRegistryArgs:
     """Days after which an untagged image is deleted, unless it is one of those kept."""
     purge: bool = False
     """Lift the protection; a repository is deleted with the images in it."""
+    kms_key: str | None = None
+    """``create``, or the full name of a key that admits Artifact Registry's service agent; not for an imported one."""
     imported: str | None = None
     """Full name of an existing repository to import instead of making one: it keeps its name and outlives the stack."""
     labels: dict[str, str] | None = None
@@ -38,7 +42,7 @@ class GcpRegistry(pulumi.ComponentResource):
 
     Google scans images if the project has the Container Scanning API enabled.
 
-    Makes: a Docker repository with its cleanup policies.
+    Makes: a Docker repository with its cleanup policies; with `kms_key` of `create` a key ring, a key and its grant.
 
     Costs while idle: the images' storage, $0.10 per GB and month beyond half a GB; nothing without images. Scanning is
     billed per pushed image, about $0.26.
@@ -58,15 +62,20 @@ class GcpRegistry(pulumi.ComponentResource):
     def __init__(self, name: str, args: GcpRegistryArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpRegistryArgs, args)
         super().__init__(token(GcpRegistry), name, None, opts)
-        wanted = ("keep_images", "expire_untagged_after_days")
-        part(Registry, {key: getattr(args, key) for key in wanted}, "registry")
+        wanted = ("keep_images", "expire_untagged_after_days", "kms_key")
+        check_registry(part(Registry, {key: getattr(args, key) for key in wanted}, "registry"))
         project = Project(self)
+        key = None
+        if args.kms_key is not None and args.imported is None:
+            agent = Member("registry", project.agent("gcp-sa-artifactregistry"))
+            key = key_name(self, args.kms_key, project, agent, args.labels, purge=args.purge)
         imported = args.imported.rpartition("/")[2] if args.imported else None
         made = gcp.artifactregistry.Repository(
             child_name(f"{name}-images", imported),
             repository_id=imported or args.repository,
             location=project.region,
             format="DOCKER",
+            kms_key_name=key,
             docker_config=gcp.artifactregistry.RepositoryDockerConfigArgs(immutable_tags=True),
             cleanup_policies=_cleanup(args.keep_images, args.expire_untagged_after_days),
             cleanup_policy_dry_run=False,

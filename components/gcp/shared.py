@@ -39,6 +39,8 @@ class GcpSharedArgs:
     """Versions kept of each image; the oldest beyond it are deleted."""
     expire_untagged_after_days: int = 14
     """Days after which an untagged image is deleted, unless it is one of those kept."""
+    kms_key: str | None = None
+    """``create``, or the full name of an existing key, for the repository."""
     purge: bool = False
     """Lift the protection of the subnetwork and the repository, which is deleted with the images in it."""
     labels: dict[str, str] | None = None
@@ -78,6 +80,7 @@ class GcpShared(pulumi.ComponentResource):
                 repository=args.repository,
                 keep_images=args.keep_images,
                 expire_untagged_after_days=args.expire_untagged_after_days,
+                kms_key=args.kms_key,
                 purge=args.purge,
                 labels=args.labels,
             ),

@@ -326,18 +326,17 @@ CHECKS = (
     ),
     Check(
         AWS,
-        "A pool of IPAM gives the network its range",
-        "set tidemill:network: {create: {ipam_pool: POOL, netmask: 20}} in a new stack; pulumi up; pulumi preview",
-        "the VPC has a /20 of the pool, its subnets a /24 each; the preview changes nothing.",
-        "Read `cidr_block` of the VPC in the error of the first subnet, and correct `_vpc` in "
-        "components/aws/network.py.",
+        "Pools of IPAM, and names of services in China and GovCloud",
+        "pulumi up with network: {create: {egress: endpoints, ipam_pool: POOL}} and logs: {archive: bucket}",
+        "the VPC has a range of the pool; neither a policy nor an endpoint's name is refused; machines join.",
+        "Correct `_vpc` in components/aws/network.py, `principal` or `endpoint` in components/aws/account.py.",
     ),
     Check(
-        AWS,
-        "In China and GovCloud services have the names that policies give them",
-        "pulumi up of a stack with egress endpoints and logs.archive bucket in that partition; then the checks above",
-        "no role is refused as MalformedPolicyDocument and no endpoint as InvalidServiceName; machines join.",
-        "Correct `principal` or `endpoint` in components/aws/account.py.",
+        BOTH,
+        "Registry and file system take the stack's keys",
+        "registry: {kms_key: create}, file_systems: {shared: {kms_key: create}}; pulumi up as CI; push; write a file",
+        "no call is denied, and the cloud's descriptions of both name the keys.",
+        "AWS: `_by_storage` in components/aws/ci_tag_policies.py; GCP: AGENTS in components/gcp/bootstrap.py.",
     ),
     Check(
         BOTH,

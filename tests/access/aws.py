@@ -97,6 +97,9 @@ def _key(text: str, **tags: str) -> Thing:
     return Thing(text, of_account("kms", "key/1234"), context)
 
 
+_ECRS_GRANT = {"kms:viaservice": "ecr.us-west-2.amazonaws.com", "kms:grantisforawsresource": "true"}
+
+
 def _secret(text: str, name: str, environment: str = "") -> Thing:
     context = {"aws:resourcetag/tidemill:environment": environment} if environment else {}
     return Thing(text, of_account("secretsmanager", f"secret:{name}-AbCdEf"), context)
@@ -145,6 +148,10 @@ OWN_STACK, PRODS_STACK = (
 BOOTSTRAP = _state(".pulumi/stacks/tidemill-bootstrap/vision-dev.json")
 STATES_KEY = Thing("the key of the state", STATE_KEY)
 DEV_KEY, PROD_KEY = (_key(f"a key with the tag of {each}", ResourceTag_environment=each) for each in ("dev", "prod"))
+GRANTED_KEY, PRODS_GRANTED_KEY = (
+    Thing(f"{key.text}, for a grant that ECR asks for", key.name, {**key.context, **_ECRS_GRANT})
+    for key in (DEV_KEY, PROD_KEY)
+)
 CLAIM_KEY = _key("a key with the tag of prod, for dev", ResourceTag_environment="prod", RequestTag_environment="dev")
 ANY_KEY = _key("a key without the tag, for dev", RequestTag_environment="dev")
 GIVEN_KEY = _key("a key with the tag of dev, for prod", ResourceTag_environment="dev", RequestTag_environment="prod")
@@ -439,6 +446,9 @@ PROBES = [
         no("s3:PutBucketPolicy", PRODS_STORE, "The store is another environment's."),
         yes("kms:ScheduleKeyDeletion", DEV_KEY, "A stack that goes takes its keys with it."),
         no("kms:ScheduleKeyDeletion", PROD_KEY, "What it encrypts is another environment's."),
+        yes("kms:CreateGrant", GRANTED_KEY, "ECR encrypts a repository's images with it."),
+        no("kms:CreateGrant", DEV_KEY, "A grant of one's own would outlive the role's permissions."),
+        no("kms:CreateGrant", PRODS_GRANTED_KEY, "What it encrypts is another environment's."),
         no("kms:TagResource", CLAIM_KEY, "It could be deleted as dev's then."),
         yes("kms:TagResource", ANY_KEY, "A key that is being made has no tags yet, and neither has a stray one."),
         yes("kms:TagResource", DEV_KEY, "A stack's company tags change."),

@@ -156,7 +156,7 @@ def test_a_project_gets_its_apis_its_agents_and_a_place_for_state():
     assert all(each.inputs["disableOnDestroy"] is False for each in enabled)
     agents = made.of("projects.ServiceIdentity")
     assert {each.inputs["service"].partition(".")[0] for each in agents} == {
-        "cloudfunctions", "cloudscheduler", "pubsub"
+        "artifactregistry", "cloudfunctions", "cloudscheduler", "file", "pubsub"
     }  # fmt: skip
     bucket = made.one("storage.Bucket")
     assert bucket.options["protect"] is True

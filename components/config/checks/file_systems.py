@@ -1,11 +1,13 @@
 """Rules of the file systems that a stack makes."""
 
+import re
 from collections.abc import Collection, Sequence
 
 from ..errors import ConfigError, key_path, missing, nearest, refuse, shown
 from ..file_system_models import FileSystem
 from ..models import StackConfig
 from ..queue_models import Queue
+from ..types import AWS_KEY, GCP_KEY
 
 _TIB = 1024
 _SMALL, _LARGE = range(_TIB, 10 * _TIB, 256), range(10 * _TIB, 100 * _TIB + 1, 2560)
@@ -32,6 +34,7 @@ def check_on_aws(config: StackConfig) -> None:
     """EFS has no tiers, sizes or zones."""
     for name, made in config.file_systems.items():
         _check_name(config, name, LONGEST_ON_AWS, "EFS limits the token that is")
+        _check_key(name, made, AWS_KEY, "the ARN of a KMS key")
         for key in ("tier", "size_gib", "zone"):
             refuse(["file_systems", name], made, key, "only on GCP", "Leave it out; EFS grows with what it holds")
 
@@ -43,8 +46,11 @@ def check_on_gcp(config: StackConfig) -> None:
         _check_name(config, name, LONGEST_ON_GCP, "Filestore limits the name of the instance that is")
         for key in ("throughput", "infrequent_after_days", "backup"):
             refuse(here, made, key, "only on AWS", "Leave it out; a tier has its own speed and price")
+        _check_key(name, made, GCP_KEY, "projects/p/locations/l/keyRings/r/cryptoKeys/k")
         if made.tier is None:
             raise missing(key_path([*here, "tier"]), f"Take one of {', '.join(SIZES)}")
+        if made.tier.startswith("basic"):
+            refuse(here, made, "kms_key", "only for the tiers zonal and regional", "Take one of these, or no key")
         if made.tier == "regional":
             refuse(here, made, "zone", "nothing for the tier regional", "Leave it out")
         elif made.zone is None:
@@ -56,6 +62,16 @@ def check_on_gcp(config: StackConfig) -> None:
                 " or ".join(map(_said, SIZES[made.tier])),
                 "Take the next larger size",
             )
+
+
+def _check_key(name: str, made: FileSystem, pattern: re.Pattern[str], allowed: str) -> None:
+    if made.kms_key not in (None, "create") and not pattern.fullmatch(made.kms_key):
+        raise ConfigError(
+            key_path(["file_systems", name, "kms_key"]),
+            shown(made.kms_key),
+            f"{allowed}, or create",
+            "Name a key of the stack's cloud",
+        )
 
 
 def _check_name(config: StackConfig, name: str, longest: int, why: str) -> None:

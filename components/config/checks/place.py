@@ -54,6 +54,9 @@ def _used(config: StackConfig) -> Iterator[Named]:
     yield ("monitoring", "topic"), config.monitoring.topic
     yield ("store", "kms_key"), config.store.kms_key
     yield ("logs", "kms_key"), config.logs.kms_key
+    yield ("registry", "kms_key"), config.registry.kms_key
+    for name, made in config.file_systems.items():
+        yield ("file_systems", name, "kms_key"), made.kms_key
     for name, queue in config.queues.items():
         for index, rung in enumerate(queue.capacity):
             yield ("queues", name, "capacity", index, "reservation"), rung.reservation

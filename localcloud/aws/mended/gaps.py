@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from ipaddress import IPv4Network
 from typing import Any
 
 from moto import backends
@@ -24,6 +25,7 @@ FakeDeleteMarker.dispose = lambda self, garbage=False: None  # type: ignore[attr
 _delete_route = EC2Backend.delete_route
 _delete_nat_gateway = EC2Backend.delete_nat_gateway
 _add_filter = MetricFilters.add_filter
+_create_vpc = EC2Response.create_vpc
 _register_image = EC2Response.register_image
 _get_quota = ServiceQuotasBackend.get_service_quota
 VCPU_QUOTAS = dict.fromkeys(("L-34B43A08", "L-3819A6DF", "L-7212CCBC", "L-1216C47A", "L-DB2E81BA", "L-417A185B"), 640.0)
@@ -43,6 +45,22 @@ def _replace_filter(self: MetricFilters, filter_name: str, pattern: str, group: 
     """Replace a metric filter of the same name in a group, where moto keeps both."""
     self.delete_filter(filter_name, group)
     _add_filter(self, filter_name, pattern, group, transformations)
+
+
+@method(EC2Response, "create_vpc")
+def _create_vpc_of_a_pool(self: EC2Response) -> Any:
+    """Take a VPC's range from a pool, which is 172.16.0.0/12 for every pool's name: its first free part."""
+    if not self._get_param("Ipv4IpamPoolId"):
+        return _create_vpc(self)
+    length = int(self._get_param("Ipv4NetmaskLength"))
+    taken = [IPv4Network(vpc.cidr_block) for vpc in self.ec2_backend.vpcs.values()]
+    parts = IPv4Network("172.16.0.0/12").subnets(new_prefix=length)
+    free = next(part for part in parts if not any(part.overlaps(each) for each in taken))
+    return ActionResult({"Vpc": self.ec2_backend.create_vpc(str(free), tags=_tags(self))})
+
+
+def _tags(response: EC2Response) -> list[dict[str, str]]:
+    return [tag for each in response._get_param("TagSpecifications", []) for tag in each.get("Tags", [])]
 
 
 @method(EC2Backend, "delete_route")
