@@ -21,7 +21,7 @@ POLICY = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+")
 """An IAM policy of AWS."""
 AWS_PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|user/[\w+=,.@/-]+|role/[\w+=,.@/-]+)")
 """A user, role or account of AWS."""
-GCP_PRINCIPAL = re.compile(r"(user|group|serviceAccount):[\w.+-]+@[\w-]+(\.[\w-]+)+")
+GCP_PRINCIPAL = re.compile(r"(user|group|serviceAccount):[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII)
 """A person, group or service account of GCP."""
 ADDRESS = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 """An e-mail address."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from ops.clouds import facts
 from ops.clouds.gcp import ADMITS
+from ops.review import work
+from ops.review.compute import QUEUE
 from ops.review.diffs import roots
 from ops.review.document import Step
 from ops.review.grants import Grant, grants, of_permission, widened
@@ -23,6 +25,7 @@ _CALLED = {"policy": "policy", "assumeRolePolicy": "trust policy"}
 _INLINE = "inline policy "
 _POLICY, _INSIDE = "aws:iam/policy:Policy", "aws:iam/rolePolicy:RolePolicy"
 _ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+_ADMINISTRATORS = ("/AdministratorAccess", "/PowerUserAccess", "/IAMFullAccess")
 _NO_DOCUMENTS = frozenset({"aws:ecr/lifecyclePolicy:LifecyclePolicy"})
 # Properties that name the principal of a document or a binding.
 # Accounts of a cloud's own services.
@@ -70,9 +73,13 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
     created = {step.urn for step in steps if step.op == "create"}
     deleted = {step.urn for step in steps if step.op == "delete"}
     account, detached = _account(steps), _detached(steps)
+    # Rights on a queue go with it.
+    queues_go = any(step.type == QUEUE for step in steps if step.op == "delete")
     for step in steps:
         if step.op == "delete":
             yield from _bounds_deleted(step, deleted)
+        if not queues_go:
+            yield from work.lost(step, deleted)
         if step.op in ("same", "read", "refresh", "delete") or not step.new_state:
             continue
         if step.type.startswith("aws:"):
@@ -160,11 +167,14 @@ def _attached(step: Step, fresh: bool) -> Iterator[Finding]:
     """Managed policies and boundaries, which the stack names but does not define."""
     bound = step.old.get("permissionsBoundary")
     if bound and bound != step.new.get("permissionsBoundary"):
-        yield _finding(step, "high", "the permissions boundary changes or goes away", str(bound))
+        now = str(step.new.get("permissionsBoundary") or "")
+        lifted = not now or now.endswith(_ADMINISTRATORS)
+        title = "the permissions boundary goes away or bounds nothing" if lifted else "the permissions boundary changes"
+        yield _finding(step, "critical" if lifted else "high", title, str(bound), *([now] if now else []))
     old, new = (_arns(side) for side in (step.old, step.new))
     added = sorted(new - old)
     if added:
-        admin = any(arn.endswith(("/AdministratorAccess", "/PowerUserAccess", "/IAMFullAccess")) for arn in added)
+        admin = any(arn.endswith(_ADMINISTRATORS) for arn in added)
         severity: Severity = "critical" if admin else "low" if fresh else "high"
         yield _finding(step, severity, "managed policies are attached", *added)
 

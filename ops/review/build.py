@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ops.engine_messages import advice
-from ops.review import access, capacity, compute, network, results, spot, state, tags, watch
+from ops.review import access, capacity, compute, network, results, spot, state, tags, watch, work
 from ops.review.capacity import Prices
 from ops.review.diffs import properties
 from ops.review.document import Preview, Step
@@ -47,11 +47,13 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         *results.removed(preview),
         *results.findings(preview, policies, today),
         *state.findings(steps),
+        *state.unlocked(preview.steps),
         *compute.findings(steps),
         *access.findings(steps),
         *network.findings(steps),
         *watch.findings(steps),
         *tags.findings(steps, required(preview.cloud, preview.environment)),
+        *work.findings(steps),
         *capacity.findings(fleets, steps),
         *spot.findings(steps, preview.cloud, preview.region, prices, preview.spot),
     ]

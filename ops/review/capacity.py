@@ -13,6 +13,10 @@ from ops.review.values import is_unknown, number, objects, texts
 from tidemill.planned_fleet import PlannedFleet, hourly, of_environment, of_group, whole
 from tidemill.prices import HOURS_A_MONTH, PriceOrigin, origin
 
+_MUCH_GIB = 1000
+_FEW = 4
+"""Machines or vCPUs that may stay without work before somebody must look."""
+
 
 class Prices(Protocol):
     """A source of prices: `tidemill.prices`, or a test's table."""
@@ -102,6 +106,26 @@ def findings(rows: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
         yield Finding(severity, "capacity", fleet.name, urns[fleet.name], title, _dollars(fleet))
     for step in steps:
         yield from _kept(step)
+        yield from _grown(step)
+
+
+def _grown(step: Step) -> Iterator[Finding]:
+    """A file system that is billed by the size that it has, and disks of each machine."""
+    for what, sizes in (
+        ("GiB of a file system", [whole(at(side, ("fileShares", "capacityGb"))) for side in (step.old, step.new)]),
+        ("GiB of disk on each machine", [_disks(side) for side in (step.old, step.new)]),
+    ):
+        old, new = sizes
+        if old and new and new > old:
+            title = f"{new:,} {what}, was {old:,}: billed in full, and in no figure of this review"
+            yield Finding("high" if new - old >= _MUCH_GIB else "medium", "capacity", step.name, step.urn, title)
+
+
+def _disks(inputs: dict[str, Any]) -> int | None:
+    """The size of a template's disks."""
+    mapped = [at(each, ("ebs", "volumeSize")) for each in objects(inputs.get("blockDeviceMappings"))]
+    disks = [each.get("diskSizeGb") for each in objects(inputs.get("disks"))]
+    return sum(whole(size) or 0 for size in (*mapped, *disks)) or None
 
 
 def _kept(step: Step) -> Iterator[Finding]:
@@ -112,7 +136,8 @@ def _kept(step: Step) -> Iterator[Finding]:
     ):
         old, new = (whole(at(side, (key, least))) or 0 for side in (step.old, step.new))
         if new > old:
-            yield Finding("medium", "capacity", step.name, step.urn, f"{new} {what} stay without work, was {old}")
+            severity: Severity = "high" if new - old > _FEW else "medium"
+            yield Finding(severity, "capacity", step.name, step.urn, f"{new} {what} stay without work, was {old}")
 
 
 def _dollars(fleet: Fleet) -> tuple[str, ...]:

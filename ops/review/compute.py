@@ -5,7 +5,7 @@ from typing import Any
 
 from ops.review.diffs import at, parts, roots
 from ops.review.document import Step
-from ops.review.models import Finding
+from ops.review.models import Finding, Severity
 
 ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
 QUEUE = "aws:batch/jobQueue:JobQueue"
@@ -20,12 +20,8 @@ TEMPLATES = (
 )
 
 # Networks of running machines: they cannot be deleted before these have stopped.
-_NETWORKS = (
-    "aws:ec2/subnet:Subnet",
-    "aws:ec2/vpc:Vpc",
-    "gcp:compute/network:Network",
-    "gcp:compute/subnetwork:Subnetwork",
-)
+_WHOLE_NETWORKS = ("aws:ec2/vpc:Vpc", "gcp:compute/network:Network")
+_NETWORKS = (*_WHOLE_NETWORKS, "aws:ec2/subnet:Subnet", "gcp:compute/subnetwork:Subnetwork")
 
 # A change of these replaces the machines of a compute environment in place.
 # Source: https://docs.aws.amazon.com/batch/latest/userguide/infrastructure-updates.html
@@ -48,6 +44,7 @@ _GROUP_RULES: tuple[tuple[str, Any, str], ...] = (
 
 def findings(steps: list[Step]) -> Iterator[Finding]:
     """Findings of the kind `jobs-interrupted`."""
+    staying = any(step.after for step in steps if step.type == ENVIRONMENT or step.type in GROUPS)
     for step in steps:
         if step.type == ENVIRONMENT:
             yield from _environment(step)
@@ -57,13 +54,20 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield from _group(step)
         elif step.type in AUTOSCALERS:
             yield from _autoscaler(step)
-        elif step.type in _NETWORKS and step.op == "replace":
-            title = "network is replaced: up fails half-way while machines are in it"
-            later = "Let the rungs drain first, or run `pulumi up` again when the machines have stopped."
-            yield _finding(step, title, *_because(step), later)
+        elif step.type in _NETWORKS and (step.op == "replace" or (step.op == "delete" and staying)):
+            yield _network(step)
         elif step.type in TEMPLATES and step.op == "replace":
             title = "new template: new machines use it, running ones keep theirs"
             yield Finding("low", "jobs-interrupted", step.name, step.urn, title, _because(step))
+
+
+def _network(step: Step) -> Finding:
+    verb = "replaced" if step.op == "replace" else "deleted"
+    title = f"network is {verb}: up fails half-way while machines are in it"
+    later = "Let the rungs drain first, or run `pulumi up` again when the machines have stopped."
+    # With the whole network go its peerings, and whatever else is in it.
+    severity: Severity = "critical" if step.type in _WHOLE_NETWORKS else "high"
+    return Finding(severity, "jobs-interrupted", step.name, step.urn, title, (*_because(step), later))
 
 
 def _finding(step: Step, title: str, *details: str) -> Finding:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ops.review.diffs import at
 from ops.review.document import Step
-from ops.review.models import Finding
+from ops.review.models import Finding, Severity
 from ops.review.values import is_unknown, number, objects, texts
 
 _RULES = {
@@ -14,6 +14,9 @@ _RULES = {
     "aws:s3/bucketLifecycleConfigurationV2:BucketLifecycleConfigurationV2": "rules",
     "gcp:storage/bucket:Bucket": "lifecycleRules",
 }
+
+
+_SOON_DAYS = 30
 
 
 class _Expiry(NamedTuple):
@@ -40,7 +43,10 @@ def findings(step: Step) -> Iterator[Finding]:
             continue
         sooner = after is not None and (before is None or after < before)
         title = f"deletes {rule.what} {'sooner' if sooner else 'later'}: kept {_days(after)}, was {_days(before)}"
-        yield Finding("high" if sooner else "low", "state-expires", step.name, step.urn, title)
+        # Results are among the objects of a rule for all of a bucket.
+        everything = rule.what == "objects" and after is not None and after < _SOON_DAYS
+        severity: Severity = "low" if not sooner else "critical" if everything else "high"
+        yield Finding(severity, "state-expires", step.name, step.urn, title)
 
 
 def _days(days: float | None) -> str:

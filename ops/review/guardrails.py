@@ -21,6 +21,7 @@ Read = Callable[[str, bool], str | None]
 
 _HOME = "the home of CI's identities and of the state changes"
 _COUNTS = "how the policies count machines and money changes: what they refused may pass"
+_PACKAGES = "the packages that run with CI's logins change"
 _TOOLS = "what reviews, plans and deploys changes"
 _RECORDS = [path for cloud in CLOUDS for path in (f"clouds/{cloud}", f"services/{services.of_cloud(cloud).name}")]
 """Packages of `tidemill` whose records policies ask."""
@@ -30,10 +31,14 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("bootstrap/", "high", _HOME),
     *((f"components/{cloud}/ci", "high", "what CI's identities may do changes") for cloud in CLOUDS),
     *((f"components/{cloud}/bootstrap.py", "high", _HOME) for cloud in CLOUDS),
+    ("components/ci.py", "high", "what CI's identities may do changes"),
+    ("shared/", "high", "the network or registry of every team that shares it changes: preview that stack by itself"),
+    ("Pulumi.yaml", "medium", "the project of every stack changes"),
+    ("components/services/pubsub/reconciler_function/requirements.txt", "medium", _PACKAGES),
     ("ops/", "medium", _TOOLS),
     ("components/rooms.py", "medium", _TOOLS),
-    ("requirements.txt", "medium", "the packages that run with CI's logins change"),
-    ("pyproject.toml", "medium", "the packages that run with CI's logins change"),
+    ("requirements.txt", "medium", _PACKAGES),
+    ("pyproject.toml", "medium", _PACKAGES),
     ("Makefile", "medium", "what CI runs before it logs in changes"),
     ("tidemill/mountable.py", "high", "which folders of a machine jobs may mount changes"),
     ("tidemill/capacity.py", "high", _COUNTS),
@@ -55,6 +60,20 @@ _ENVIRONMENT = re.compile(r"policy/environments/([^/]+)\.json")
 _STACK = re.compile(r"(?:stacks|shared)/Pulumi\.([^/]+)\.yaml")
 _PINNED = re.compile(r"(uses: [\w./-]+)@\S+( #.*)?")
 _PROVIDER = re.compile(r"^(pulumi-aws|pulumi-gcp)==(\d+)", re.MULTILINE)
+_PROVIDERS = re.compile(rf"({'|'.join(CLOUDS)}):(?!region$|defaultTags|defaultLabels)")
+"""Settings of the clouds' providers, without those whose effects a preview shows."""
+_SECRETS = ("secretsprovider", "encryptedkey", "encryptionsalt")
+_TRIGGERS = ("pull_request_target:", "workflow_run:")
+"""They run with the tokens of the base, also for a fork.
+
+Source: https://docs.github.com/actions/reference/security/secure-use#mitigating-the-risks-of-untrusted-code-checkout
+"""
+_LOOSE = re.compile(r"uses: ([\w-]+/[\w./-]+@(?:v\d|main|master)\S*)")
+_PROJECT = re.compile(r"^name: *(\S+)", re.MULTILINE)
+_PACKAGE = re.compile(r"^([\w.-]+)(?:\[[^\]]*\])?==([^\s\\;]+)", re.MULTILINE)
+_BARE = re.compile(r"^([\w.-]+)(?:\[[^\]]*\])?==[^\n]*\n(?! *--hash=)", re.MULTILINE)
+_INDEX = re.compile(r"^--(?:extra-)?index-url\s+(\S+)", re.MULTILINE)
+_ENGINE = ("pulumi", *(f"pulumi-{cloud}" for cloud in CLOUDS))
 _LEVELS = ("disabled", "advisory", "mandatory", "remediate")
 
 
@@ -81,6 +100,8 @@ def findings(changed: Iterable[str], read: Read) -> Iterator[Finding]:
 def _guarded(path: str, old: str | None, new: str | None, severity: Severity, title: str) -> Finding:
     if path.endswith("CODEOWNERS") and new is not None and old is None:
         return _finding("low", path, "owners are named for the first time")
+    if (worse := _worse(path, old or "", new or "")) is not None:
+        return worse
     if path.startswith(".github/") and old and new and _PINNED.sub(r"\1", old) == _PINNED.sub(r"\1", new):
         return _finding("medium", path, "actions change their versions", *_differing(old, new))
     bumped = sorted({*_PROVIDER.findall(new or "")} - {*_PROVIDER.findall(old or "")})
@@ -89,6 +110,41 @@ def _guarded(path: str, old: str | None, new: str | None, severity: Severity, ti
         return _finding("high", path, title, *(f"{name} {major}" for name, major in bumped))
     what = "is removed" if new is None else "is new" if old is None else "changes"
     return _finding(severity, path, f"{title} (a file {what})")
+
+
+def _worse(path: str, old: str, new: str) -> Finding | None:
+    """The finding about a change whose effect is known beyond the file's path; None if none is."""
+    if path == "Pulumi.yaml" and _PROJECT.findall(old) != _PROJECT.findall(new):
+        title = "the project gets another name: every stack is made anew, and what exists is orphaned"
+        return _finding("critical", path, title)
+    if path.startswith(".github/"):
+        if begun := [each for each in _TRIGGERS if each in new and each not in old]:
+            return _finding("critical", path, "a pull request's code may run with the repository's tokens", *begun)
+        if loose := sorted({*_LOOSE.findall(new)} - {*_LOOSE.findall(old)}):
+            return _finding("high", path, "an action is no longer pinned to a commit", *loose)
+    if path == "Makefile" and old.count("--require-hashes") > new.count("--require-hashes"):
+        return _finding("high", path, "packages are installed without their hashes, also for CI's logins")
+    return _locked(path, old, new) if path == "requirements.txt" and old and new else None
+
+
+def _locked(path: str, old: str, new: str) -> Finding | None:
+    """The finding about a change of the lock beyond newer versions; None if there is none."""
+    before, after = (dict(_PACKAGE.findall(text)) for text in (old, new))
+    if indexes := sorted({*_INDEX.findall(new)} - {*_INDEX.findall(old)}):
+        return _finding("high", path, "packages may come from another index", *indexes)
+    if bare := sorted({*_BARE.findall(new)} - {*_BARE.findall(old)}):
+        return _finding("high", path, f"locked without hashes: {', '.join(bare)}")
+    if added := sorted(after.keys() - before.keys()):
+        return _finding("high", path, f"new packages run with CI's logins: {', '.join(added)}")
+    older = [name for name in _ENGINE if _numbers(after.get(name, "")) < _numbers(before.get(name, ""))]
+    if older:
+        lines = (f"{name} {after.get(name, 'none')}, was {before[name]}" for name in older)
+        return _finding("high", path, "an older provider may not read the state of a newer one", *lines)
+    return None
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(each) for each in re.findall(r"\d+", version)]
 
 
 def _environment(path: str, environment: str, read: Read) -> Iterator[Finding]:
@@ -184,9 +240,25 @@ def _elsewhere(path: str, old: str | None, new: str | None) -> Iterator[Finding]
     keys = [f"{cloud}:{name}" for cloud in CLOUDS for name in facts(cloud).ELSEWHERE] if before and after else []
     # `aws:assumeRoles[0].roleArn` is a part of one. No values, which may be credentials.
     changed = [key for key in keys if _under(before, key) != _under(after, key)]
+    differing = [str(key) for key in {*before, *after} if before and after and before.get(key) != after.get(key)]
+    others = sorted(key for key in differing if _PROVIDERS.match(key) and not any(_under({key: 0}, k) for k in keys))
+    if others:
+        yield _finding("high", path, f"the provider gets other settings: {', '.join(others)}")
+    kept = [key for key in _SECRETS if _top(old).get(key) not in (None, _top(new).get(key))] if old and new else []
+    if kept:
+        title = f"the stack's secrets are encrypted with something else: {', '.join(kept)}"
+        yield _finding("high", path, title, "`up` cannot read what the old key encrypted.")
     if changed:
         title = f"the stack may go to another account, project or login: {', '.join(changed)}"
         yield _finding("high", path, title, "What it has made so far stays where it is, and nothing may manage it.")
+
+
+def _top(text: str | None) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(text or "")
+    except yaml.YAMLError:
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _under(config: dict[str, Any], key: str) -> dict[str, Any]:
@@ -195,11 +267,7 @@ def _under(config: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _config(text: str | None) -> dict[str, Any]:
     """The `config:` of a stack file; empty where the stack's own preview, or `ops check`, tells what is wrong."""
-    try:
-        content = yaml.safe_load(text or "")
-    except yaml.YAMLError:
-        return {}
-    config = content.get("config") if isinstance(content, dict) else None
+    config = _top(text).get("config")
     return config if isinstance(config, dict) else {}
 
 

@@ -20,6 +20,7 @@ _BLOCKS = {
     "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock": "account",
 }
 _FIREWALL = "gcp:compute/firewall:Firewall"
+_SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
 _BUCKET = "gcp:storage/bucket:Bucket"
 _WORLD = frozenset({"0.0.0.0/0", "::/0"})
 _SOURCE_GROUPS = ("referencedSecurityGroupId", "sourceSecurityGroupId")
@@ -34,6 +35,8 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
     for step in live:
         if step.op == "same":
             continue
+        if step.type == _FIREWALL and step.op == "delete" and step.old.get("denies"):
+            yield _finding(step, "high", "a rule that denies goes: rules that somebody made by hand may let in")
         if step.type in (_INGRESS, _RULE, _GROUP, _FIREWALL):
             yield from _ways_in(step, made)
         elif step.type in _BLOCKS:
@@ -42,6 +45,8 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield from _prevention(step)
         elif step.type in TEMPLATES and step.op in ("update", "replace"):
             yield from _moved(step)
+        elif step.type == _SUBNETWORK and step.op == "update":
+            yield from _range(step)
         elif step.type == _EGRESS and step.op in ("create", "update", "replace"):
             yield from _way_out(step, live)
     yield from _egress(live)
@@ -100,9 +105,22 @@ def _egress(steps: list[Step]) -> Iterator[Finding]:
         title = "machines get public addresses: egress is public"
         title += f", was {_modes(old)}" if old - new or (old and "public" not in old) else ""
         yield Finding(severity, "network-opened", names[0], public[0].urn, title, names)
-    elif old and old != new:
-        severity = "high" if "endpoints" in old and "nat" in new else "medium"
+    elif old != new and (old or _stood(steps)):
+        severity = "high" if "nat" in new - old and old <= {"endpoints"} else "medium"
         yield Finding(severity, "network-opened", "", "", f"egress is {_modes(new)}, was {_modes(old)}")
+
+
+def _stood(steps: list[Step]) -> bool:
+    """True if the stack had machines before, so that no way out was a choice."""
+    return any(step.before and (step.type == ENVIRONMENT or step.type in TEMPLATES) for step in steps)
+
+
+def _range(step: Step) -> Iterator[Finding]:
+    old, new = (side.get("ipCidrRange") for side in (step.old, step.new))
+    if old and new and old != new:
+        title = f"the address range grows: {old} becomes {new}"
+        told = "It cannot shrink again, and may overlap with networks that are peered."
+        yield _finding(step, "medium", title, told)
 
 
 def _modes(modes: set[str]) -> str:

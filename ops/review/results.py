@@ -18,7 +18,9 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
     if preview.exit_code:
         count = sum(result.level in _MANDATORY for result in policies)
         why = "mandatory policies are violated" if count and not preview.told else "the preview failed"
-        yield Finding("critical", "failed", "", "", f"{why}: up would not run, and what follows may be incomplete")
+        rules = sorted({result.rule for result in policies if result.level in _MANDATORY})
+        title = f"{why}: up would not run, and what follows may be incomplete"
+        yield Finding("critical", "failed", "", "", title, tuple(rules))
     elif stopped := sorted(step.name for step in preview.steps if step.op in ("delete", "replace") and step.stopped):
         # A preview on a base lifts protection to show the whole change.
         yield Finding("critical", "failed", "", "", "up would not run: it deletes what is protected", tuple(stopped))

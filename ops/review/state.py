@@ -48,6 +48,11 @@ _EXPIRY = {
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": "policy",
     "gcp:artifactregistry/repository:Repository": "cleanupPolicies",
 }
+_COPIES = {
+    "aws:cloudwatch/logSubscriptionFilter:LogSubscriptionFilter": "log lines are no longer copied to the archive",
+    "gcp:logging/projectSink:ProjectSink": "log lines are no longer copied there",
+}
+_RETAINS = ("aws:cloudwatch/logGroup:LogGroup", "gcp:logging/projectBucketConfig:ProjectBucketConfig")
 _OVERWRITTEN = "no longer keeps overwritten objects"
 _KEY = "new objects are no longer encrypted with your key"
 _SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
@@ -69,6 +74,7 @@ _SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
 """Settings of what holds data, on AWS resources of their own: type, path, value while it is on (None for any), and the
 kind and title of the finding when it is off."""
 _OWNERS = ("bucket", "fileSystemId")
+_STOPS = "tidemill:index:Protection"
 # Flags that let a delete remove the contents too.
 _FORCE = ("forceDestroy", "forceDelete", "deleteContentsOnDestroy")
 
@@ -78,6 +84,9 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
     created, deleted = ({step.urn for step in steps if step.op == op} for op in ("create", "delete"))
     for step in steps:
         yield from _lost(step)
+        if step.op == "import" and step.type in HOLDS:
+            title = "takes over what is there: this stack's rules of deletion, access and encryption replace its own"
+            yield Finding("high", "state-expires", step.name, step.urn, title)
         if step.op != "delete":
             yield from _unprotected(step)
         if step.op in ("update", "replace"):
@@ -86,6 +95,24 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         if step.op in ("update", "replace") or (step.op == "create" and not fresh):
             yield from expiry.findings(step)
         yield from _switched_off(step, deleted)
+    if any(step.after for step in steps if step.type in _RETAINS):
+        for step in steps:
+            if step.type in _COPIES and step.op == "delete":
+                told = "What retention deletes is then gone for good."
+                yield Finding("high", "state-expires", step.name, step.urn, _COPIES[step.type], (told,))
+
+
+def unlocked(steps: list[Step]) -> Iterator[Finding]:
+    """The component that stops a plain destroy goes, or no longer does; it is no resource of a cloud."""
+    for step in steps:
+        if (
+            step.type == _STOPS
+            and step.old_state
+            and step.old_state.protect
+            and not (step.after and step.after.protect)
+        ):
+            told = ("A plain `pulumi destroy` deletes what is not protected before it stops at the first bucket.",)
+            yield Finding("high", "protection-lifted", step.name, step.urn, "no longer protects the stack", told)
 
 
 def _lost(step: Step) -> Iterator[Finding]:
@@ -137,7 +164,9 @@ def _kept_shorter(step: Step) -> Iterator[Finding]:
     rules = [row for row in properties(step) if parts(row.path)[0] == key] if key else []
     if rules:
         lines = tuple(f"{row.path}: {row.old or 'none'} to {row.new or 'none'}" for row in rules)
-        yield Finding("medium", "state-expires", step.name, step.urn, "changes deletion by age", lines)
+        kept = [row for row in rules if row.path.endswith(("countNumber", "keepCount")) and row.new]
+        title = f"keeps {kept[0].new} images, was {kept[0].old or 'all'}" if len(kept) == 1 else "deletes other images"
+        yield Finding("medium", "state-expires", step.name, step.urn, title, lines)
 
 
 def _owners(state: State | None) -> set[str]:

@@ -8,7 +8,7 @@ from ops.review.compute import ENVIRONMENT, GROUPS
 from ops.review.diffs import at
 from ops.review.document import Step
 from ops.review.models import Finding, Severity
-from ops.review.values import is_unknown
+from ops.review.values import is_unknown, number, texts
 from tidemill.figures import counted
 
 _TELLS = {
@@ -20,6 +20,7 @@ _TELLS = {
     "gcp:monitoring/alertPolicy:AlertPolicy": "alert policy",
     "gcp:monitoring/notificationChannel:NotificationChannel": "notification channel",
 }
+_FEEDS = ("aws:cloudwatch/logMetricFilter:LogMetricFilter", "gcp:logging/metric:Metric")
 _BUDGETS = {"aws:budgets/budget:Budget": "budget", "gcp:billing/budget:Budget": "budget"}
 _SHOWS = {"aws:cloudwatch/dashboard:Dashboard": "dashboard", "gcp:monitoring/dashboard:Dashboard": "dashboard"}
 # A property of an alarm, its value while it tells somebody, and what another value means; None stands for any.
@@ -47,6 +48,51 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         if step.type in _TELLS and step.op in ("update", "replace"):
             yield from _muted(step)
             yield from _later(step)
+        if step.type in _BUDGETS and step.op in ("update", "replace"):
+            yield from _budget(step)
+    yield from _unfed(steps)
+
+
+def _unfed(steps: list[Step]) -> Iterator[Finding]:
+    """Metrics that are counted from log lines, which alarms that stay may need."""
+    gone = [step for step in steps if step.type in _FEEDS and step.op == "delete"]
+    if gone and any(step.after for step in steps if step.type in _TELLS) and not _queue_goes(steps):
+        names = tuple(sorted(step.name for step in gone))
+        yield Finding("high", "unwatched", "", "", "metrics of alarms are no longer counted: they never tell", names)
+
+
+def _queue_goes(steps: list[Step]) -> bool:
+    return any(step.op == "delete" and (step.type == ENVIRONMENT or step.type in GROUPS) for step in steps)
+
+
+def _budget(step: Step) -> Iterator[Finding]:
+    """A budget that tells later, somebody else, or of another account."""
+    limits = [
+        number(side.get("limitAmount") or at(side, ("amount", "specifiedAmount", "units")))
+        for side in (step.old, step.new)
+    ]
+    if limits[0] is not None and limits[1] is not None and limits[1] > limits[0]:
+        title = f"tells later: the limit {limits[0]:,.0f} becomes {limits[1]:,.0f}"
+        yield Finding("high", "unwatched", step.name, step.urn, title)
+    accounts = [side.get("billingAccount") for side in (step.old, step.new)]
+    if accounts[0] != accounts[1]:
+        title = f"watches another billing account: {accounts[1]}, was {accounts[0]}"
+        yield Finding("high", "unwatched", step.name, step.urn, title)
+    told, now = (_told(side) for side in (step.old, step.new))
+    if gone := sorted(told - now):
+        rest = ", ".join(sorted(now - told)) or "nobody new"
+        yield Finding("medium", "unwatched", step.name, step.urn, f"no longer tells {', '.join(gone)}; tells {rest}")
+    notices = [len(_dicts(side.get("notifications") or side.get("thresholdRules"))) for side in (step.old, step.new)]
+    if notices[1] < notices[0]:
+        title = f"tells more rarely: {counted(notices[1], 'notice')}, was {notices[0]}"
+        yield Finding("high", "unwatched", step.name, step.urn, title)
+
+
+def _told(inputs: dict[str, Any]) -> set[str]:
+    """Whom a budget tells."""
+    keys = ("subscriberEmailAddresses", "subscriberSnsTopicArns")
+    lists = [each.get(key) for each in _dicts(inputs.get("notifications")) for key in keys]
+    return {each for one in lists for each in texts(one) if not is_unknown(each)}
 
 
 def _gone(steps: list[Step], kinds: dict[str, str], severity: Severity, whole: str) -> Iterator[Finding]:
@@ -59,7 +105,7 @@ def _gone(steps: list[Step], kinds: dict[str, str], severity: Severity, whole: s
         yield Finding(severity, "unwatched", "", "", title, names)
         return
     # With a queue go the alarms about it.
-    queue = any(step.op == "delete" and (step.type == ENVIRONMENT or step.type in GROUPS) for step in steps)
+    queue = _queue_goes(steps)
     title = f"some of the stack's {whole} go: {counted(len(gone), 'resource')} deleted"
     yield Finding("low" if queue else "medium", "unwatched", "", "", title, names)
 

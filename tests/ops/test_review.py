@@ -61,7 +61,10 @@ def severities(name: str) -> set[tuple[str, str]]:
         ("more-capacity", {("high", "capacity"), ("medium", "capacity"), ("low", "policy")}),
         ("replace-refused", {("critical", "failed"), ("high", "jobs-interrupted")}),
         ("replace-allowed", {("high", "jobs-interrupted"), ("high", "protection-lifted"), ("medium", "policy")}),
-        ("other-machines", {("high", "jobs-interrupted"), ("medium", "spot")}),
+        (
+            "other-machines",
+            {("high", "jobs-interrupted"), ("medium", "spot"), ("medium", "capacity")},
+        ),
         ("wider-access", {("high", "access-widened"), ("low", "access-widened")}),
         ("kept-shorter", {("high", "state-expires")}),
         ("purge", {("critical", "protection-lifted"), ("high", "protection-lifted"), ("medium", "policy")}),

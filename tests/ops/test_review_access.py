@@ -71,7 +71,7 @@ def test_denials_that_are_deleted_are_told_unless_what_they_bound_goes_too():
 def test_a_boundary_that_is_taken_off_is_told():
     old, new = {"permissionsBoundary": "arn:aws:iam::123456789012:policy/team"}, {}
     (found,) = told(step("update", ROLE, old=old, new=new), kind="access-widened")
-    assert (found.severity, found.details) == ("high", ("arn:aws:iam::123456789012:policy/team",))
+    assert (found.severity, found.details) == ("critical", ("arn:aws:iam::123456789012:policy/team",))
 
 
 def test_a_policy_that_is_not_known_yet_is_said_to_be_and_never_passed_over():

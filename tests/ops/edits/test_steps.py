@@ -386,7 +386,7 @@ EDITS = (
         "medium", "tags", "1 resource loses the label cost"),
     Edit("a file system is removed", lambda: told(gone("aws:efs/fileSystem:FileSystem", protected=True)), "critical",
         "state-lost", "every file"),
-    Edit("another CIDR", lambda: told(replaced("aws:ec2/vpc:Vpc", "cidrBlock")), "high", "jobs-interrupted",
+    Edit("another CIDR", lambda: told(replaced("aws:ec2/vpc:Vpc", "cidrBlock")), "critical", "jobs-interrupted",
         "up fails half-way"),
     Edit("egress nat to public", lambda: recorded("egress-opened"), "high", "network-opened", "public addresses"),
     Edit("another region", lambda: told(replaced(BUCKET, "region", protected=True)), "critical", "state-lost",
@@ -451,7 +451,7 @@ EDITS = (
         "capacity",
         "may start 2000 vCPUs",
     ),
-    Edit("minVcpus 0 to 64", lambda: told(changed(ENVIRONMENT, keeping(0), keeping(64))), "medium", "capacity",
+    Edit("minVcpus 0 to 64", lambda: told(changed(ENVIRONMENT, keeping(0), keeping(64))), "high", "capacity",
         "64 vCPUs stay without work, was 0"),
     Edit(
         "min_machines on GCP set for the first time",
