@@ -15,6 +15,8 @@ from typing import Any
 import click
 import requests
 
+from ops.ci.gitlab import GitLab, GitLabError
+
 MOST = 65_536
 """Characters of a comment or an issue. Source: GitHub's answer, "body is too long (maximum is 65536 characters)"."""
 MARK = "<!-- tidemill: review -->"
@@ -138,19 +140,20 @@ def fitting(text: str) -> str:
 
 
 @click.command()
-@click.option("--pull", type=click.IntRange(min=1), required=True, help="Number of the pull request.")
+@click.option("--pull", type=click.IntRange(min=1), required=True, help="Number of the pull or merge request.")
 @click.option("--only-edit", is_flag=True, help="Update an existing comment, but do not add one.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def comment(pull: int, only_edit: bool, file: Path) -> None:
-    """Post a Markdown FILE as a comment on a GitHub pull request, replacing this command's earlier comment.
+    """Post a Markdown FILE as a comment on a pull or merge request, replacing this command's earlier comment.
 
-    Reads GITHUB_REPOSITORY, GITHUB_TOKEN and, for a GitHub Enterprise Server, GITHUB_API_URL. Exits 1 if GitHub refuses
-    or does not answer, 2 if an argument is wrong.
+    On GitHub it reads GITHUB_REPOSITORY, GITHUB_TOKEN and, for a GitHub Enterprise Server, GITHUB_API_URL. In a
+    pipeline of GitLab (GITLAB_CI) it reads CI_API_V4_URL, CI_PROJECT_ID and TIDEMILL_GITLAB_TOKEN. Exits 1 if the host
+    refuses or does not answer, 2 if an argument is wrong.
     """
-    github = GitHub.of_environment(os.environ)
+    host = (GitLab if os.environ.get("GITLAB_CI") else GitHub).of_environment(os.environ)
     try:
-        address = github.comment(pull, file.read_text(encoding="utf-8"), only_edit=only_edit)
-    except GitHubError as error:
+        address = host.comment(pull, file.read_text(encoding="utf-8"), MARK, only_edit=only_edit)
+    except (GitHubError, GitLabError) as error:
         raise click.ClickException(str(error)) from None
     if address:
         click.echo(address)

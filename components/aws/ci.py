@@ -6,7 +6,7 @@ import pulumi
 import pulumi_aws as aws
 
 from ..base import as_args, token
-from ..ci import ISSUER, AwsCiModel
+from ..ci import AwsCiModel
 from ..config import part
 from .account import account_of
 from .ci_policies import (
@@ -30,7 +30,7 @@ class AwsCiArgs:
     """Arguments of `AwsCi`."""
 
     repository: str
-    """The GitHub repository whose workflows may log in, `owner/name`."""
+    """The repository whose workflows may log in: `owner/name` on GitHub, `group/project` on GitLab."""
     state_arn: pulumi.Input[str]
     """ARN of the bucket with the state of the stacks."""
     key_arn: pulumi.Input[str]
@@ -39,8 +39,12 @@ class AwsCiArgs:
     """The environments with stacks in this account; at least one."""
     branch: str = "main"
     """The branch of deploys and nightly runs."""
+    provider: str = "github"
+    """The host of the code: `github` or `gitlab`."""
+    host: str | None = None
+    """GitLab: the name of the instance, `gitlab.com` unless set."""
     provider_arn: str | None = None
-    """ARN of GitHub's identity provider if the account already has one: it can have only one."""
+    """ARN of the host's identity provider if the account already has one: it can have only one."""
     buckets: list[str] = field(default_factory=list)
     """Names of the data buckets that stacks may use in addition to their own stores (`tidemill:data`), at most 10. A
     name may end with `*`."""
@@ -49,7 +53,7 @@ class AwsCiArgs:
 
 
 class AwsCi(pulumi.ComponentResource):
-    """Roles that workflows of one GitHub repository assume with GitHub's own tokens, without stored keys.
+    """Roles that workflows of one repository assume with the tokens of GitHub or GitLab, without stored keys.
 
     Makes: an identity provider unless there is one; a read-only role for previews of pull requests and the branch; per
     environment a role for deploys, for jobs that GitHub lets into that environment; their policies; and per environment
@@ -85,7 +89,7 @@ class AwsCi(pulumi.ComponentResource):
         args = as_args(AwsCiArgs, args)
         super().__init__(token(AwsCi), name, None, opts)
         ci = part(AwsCiModel, {key: getattr(args, key) for key in AwsCiModel.model_fields}, "ci")
-        self._args, self._child = args, pulumi.ResourceOptions(parent=self)
+        self._args, self._ci, self._child = args, ci, pulumi.ResourceOptions(parent=self)
         self._issuer = pulumi.Output.from_input(args.provider_arn or self._identity_provider())
         home = Home(account_of(self), args.state_arn, args.key_arn, name)
         reads, ground = self._policy("reads", preview_statements(home)), self._policy("ground", ground_statements(home))
@@ -101,7 +105,8 @@ class AwsCi(pulumi.ComponentResource):
             files = self._policy(f"files-{environment}", tagged)
             policies = {"reads": reads, "ground": ground, "writes": writes, "wall": wall, "files": files}
             subject = [ci.deploy_subject(environment)]
-            role = self._role(f"deploy-{environment}", subject, policies, ci.ref)
+            ref = None if ci.on_gitlab else ci.ref
+            role = self._role(f"deploy-{environment}", subject, policies, ref)
             self.deploy_role_arns[environment], self.boundary_arns[environment] = role.arn, boundary.arn
         self.register_outputs(
             {
@@ -113,8 +118,8 @@ class AwsCi(pulumi.ComponentResource):
 
     def _identity_provider(self) -> pulumi.Output[str]:
         return aws.iam.OpenIdConnectProvider(
-            f"{self.pulumi_resource_name}-github",
-            url=f"https://{ISSUER}",
+            f"{self.pulumi_resource_name}-{self._ci.provider}",
+            url=f"https://{self._ci.issuer}",
             client_id_lists=[_AUDIENCE],
             tags=self._args.tags,
             opts=self._child,
@@ -137,12 +142,18 @@ class AwsCi(pulumi.ComponentResource):
         https://aws.amazon.com/about-aws/whats-new/2026/01/aws-sts-supports-validation-identity-provider-claims/ (ref)
         """
         told = {"aud": _AUDIENCE, "sub": subjects} | ({"ref": ref} if ref else {})
+        # STS knows no claims of GitLab but these two; its readers are of every branch.
+        liked = {"sub"} if any(subject.endswith("*") for subject in subjects) else set()
+        named = {f"{self._ci.issuer}:{claim}": value for claim, value in told.items() if claim not in liked}
+        conditions = {"StringEquals": named}
+        if liked:
+            conditions["StringLike"] = {f"{self._ci.issuer}:sub": subjects}
         name = f"{self.pulumi_resource_name}-{suffix}"
         statement: Statement = {
             "Effect": "Allow",
             "Principal": {"Federated": self._issuer},
             "Action": "sts:AssumeRoleWithWebIdentity",
-            "Condition": {"StringEquals": {f"{ISSUER}:{claim}": value for claim, value in told.items()}},
+            "Condition": conditions,
         }
         role = aws.iam.Role(
             name,

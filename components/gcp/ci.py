@@ -6,11 +6,14 @@ import pulumi
 import pulumi_gcp as gcp
 
 from ..base import as_args, token
-from ..ci import ISSUER, Ci
+from ..ci import Ci
 from ..config import part
 from .ci_permissions import READING, WRITING
 from .member import account_id, role_id
 from .project import Project
+
+_AUDIENCE = "tidemill-ci"
+"""Of GitLab's tokens; a job chooses it."""
 
 # Objects that stacks write into their stores and previews read back; neither holds a secret.
 _WRITTEN = (
@@ -24,7 +27,7 @@ class GcpCiArgs:
     """Arguments of `GcpCi`."""
 
     repository: str
-    """The GitHub repository whose workflows may log in, `owner/name`."""
+    """The repository whose workflows may log in: `owner/name` on GitHub, `group/project` on GitLab."""
     state_bucket: pulumi.Input[str]
     """Name of the bucket with the state of the stacks."""
     kms_key: pulumi.Input[str]
@@ -33,15 +36,19 @@ class GcpCiArgs:
     """The environments with stacks in this project; at least one."""
     branch: str = "main"
     """The branch of deploys and nightly runs."""
+    provider: str = "github"
+    """The host of the code: `github` or `gitlab`."""
+    host: str | None = None
+    """GitLab: the name of the instance, `gitlab.com` unless set."""
 
 
 class GcpCi(pulumi.ComponentResource):
-    """Service accounts that workflows of one GitHub repository use with GitHub's own tokens, without stored keys.
+    """Service accounts that workflows of one repository use with the tokens of GitHub or GitLab, without stored keys.
 
-    Makes: a workload identity pool with GitHub as its provider, for one repository; a read-only service account for
-    previews of pull requests and the branch; per environment an account for deploys, for jobs that GitHub lets into
-    that environment; custom roles with their permissions (`components/gcp/ci_permissions.py`), and their bindings on
-    the project, the state's bucket and its key.
+    Makes: a workload identity pool with the host of the code as its provider, for one repository; a read-only service
+    account for previews of pull requests and the branch; per environment an account for deploys, for jobs that the host
+    lets into that environment; custom roles with their permissions (`components/gcp/ci_permissions.py`), and their
+    bindings on the project, the state's bucket and its key.
 
     Costs while idle: nothing.
 
@@ -78,13 +85,16 @@ class GcpCi(pulumi.ComponentResource):
         self._pool = gcp.iam.WorkloadIdentityPool(
             f"{name}-pool", workload_identity_pool_id=name, display_name="Tidemill: CI", opts=self._child
         )
-        self.provider = self._github(ci)
+        self.provider = self._gitlab(ci) if ci.on_gitlab else self._github(ci)
         reads, writes = self._role("reader", READING), self._role("writer", WRITING)
-        self.preview_account = self._account("preview", ci.preview_subjects, [reads])
+        readers = [f"project:{ci.repository}"] if ci.on_gitlab else ci.preview_subjects
+        self.preview_account = self._account("preview", readers, [reads])
         self._state("preview", self.preview_account, "roles/storage.objectViewer", "roles/cloudkms.cryptoKeyDecrypter")
         self.deploy_accounts = {}
         for environment in ci.environments:
             what, subjects = f"deploy-{environment}", [ci.deploy_subject(environment)]
+            if ci.on_gitlab:
+                subjects = [f"project:{ci.repository}:environment:{environment}"]
             account = self._account(what, subjects, [reads, writes])
             self._state(what, account, "roles/storage.objectUser", "roles/cloudkms.cryptoKeyEncrypterDecrypter")
             self.deploy_accounts[environment] = account
@@ -107,9 +117,38 @@ class GcpCi(pulumi.ComponentResource):
             # Whoever may push a branch may write a workflow that names an environment.
             attribute_condition=f'assertion.repository == "{ci.repository}" && '
             f'(!assertion.sub.contains(":environment:") || assertion.ref == "{ci.ref}")',
-            oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=f"https://{ISSUER}"),
+            oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=f"https://{ci.issuer}"),
             opts=self._child,
         ).name
+
+    def _gitlab(self, ci: Ci) -> pulumi.Output[str]:
+        """Two providers, because a token without an environment lacks the claim; returns the reader's. The writers'
+        has the same name and `-deploy`.
+
+        Source: https://docs.gitlab.com/ci/cloud_services/google_cloud/
+        """
+        project = f'assertion.project_path == "{ci.repository}"'
+        branch = (
+            f'assertion.ref_type == "branch" && assertion.ref == "{ci.branch}" && assertion.ref_protected == "true"'
+        )
+        protected = 'assertion.environment_protected == "true"'
+        reads = self._oidc("gitlab", ci, '"project:" + assertion.project_path', project)
+        subject = '"project:" + assertion.project_path + ":environment:" + assertion.environment'
+        self._oidc("gitlab-deploy", ci, subject, f"{project} && {branch} && {protected}")
+        return reads.name
+
+    def _oidc(self, name: str, ci: Ci, subject: str, condition: str) -> gcp.iam.WorkloadIdentityPoolProvider:
+        return gcp.iam.WorkloadIdentityPoolProvider(
+            f"{self._name}-{name}",
+            workload_identity_pool_id=self._pool.workload_identity_pool_id,
+            workload_identity_pool_provider_id=name,
+            attribute_mapping={"google.subject": subject},
+            attribute_condition=condition,
+            oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(
+                issuer_uri=f"https://{ci.issuer}", allowed_audiences=[_AUDIENCE]
+            ),
+            opts=self._child,
+        )
 
     def _role(self, what: str, permissions: list[str]) -> gcp.projects.IAMCustomRole:
         return gcp.projects.IAMCustomRole(

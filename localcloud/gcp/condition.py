@@ -1,6 +1,6 @@
 """IAM conditions: the part of CEL used by conditions on resources, time and tokens.
 
-Known: `resource.name|type|service`, `request.time`, `assertion.repository|sub|ref`, `api.getAttribute(name, default)`,
+Known: `resource.name|type|service`, `request.time`, the claims of `CLAIMS`, `api.getAttribute(name, default)`,
 texts, `timestamp(text)`, `startsWith`, `endsWith`, `contains`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `&&`, `||`, `!` and
 brackets. Anything else is an error. Source: https://cloud.google.com/iam/docs/conditions-attribute-reference
 """
@@ -22,8 +22,12 @@ TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|&&|\|\||[=!<>]=|[
 COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
            ">=": operator.ge}  # fmt: skip
 METHODS = {"startsWith": str.startswith, "endsWith": str.endswith, "contains": str.__contains__}
+CLAIMS = (
+    "repository", "sub", "ref", "ref_type", "ref_protected", "project_path", "environment_protected",
+)  # fmt: skip
+"""Of GitHub's tokens and of GitLab's."""
 VARIABLES = {"resource.name", "resource.type", "resource.service", "request.time"} | {
-    f"assertion.{claim}" for claim in ("repository", "sub", "ref")
+    f"assertion.{claim}" for claim in CLAIMS
 }
 
 

@@ -28,6 +28,7 @@ _RECORDS = [path for cloud in CLOUDS for path in (f"clouds/{cloud}", f"services/
 GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("policy/", "high", "the policies change: what they refused may pass"),
     (".github/", "high", "what runs with CI's logins, or who must approve, changes"),
+    (".gitlab-ci.yml", "high", "what runs with CI's logins changes"),
     ("bootstrap/", "high", _HOME),
     *((f"components/{cloud}/ci", "high", "what CI's identities may do changes") for cloud in CLOUDS),
     *((f"components/{cloud}/bootstrap.py", "high", _HOME) for cloud in CLOUDS),

@@ -79,6 +79,52 @@ def test_a_workflow_is_whom_its_token_names(made, subject, roles):
     assert not any(may_be(made, role, subject, issuer=GITHUB.replace("github", "gitlab")) for role in roles)
 
 
+@pytest.mark.parametrize(
+    ("project", "kind", "ref", "roles"),
+    [
+        ("example/platform/infra", "branch", "main", {"ci-preview", "ci-deploy-dev", "ci-deploy-prod"}),
+        ("example/platform/infra", "branch", "mine", {"ci-preview"}),
+        ("example/platform/infra", "branch", "main-2", {"ci-preview"}),
+        ("example/platform/infra", "tag", "main", set()),
+        ("example/platform/infra-two", "branch", "main", set()),
+        ("stranger/platform/infra", "branch", "main", set()),
+    ],
+)
+def test_on_gitlab_a_branch_of_the_project_reads_and_the_protected_one_writes(project, kind, ref, roles):
+    """Its subject has no environment: all writers trust the branch, and protecting it is GitLab's part."""
+    made = ci(provider="gitlab", repository="example/platform/infra", provider_arn=None)
+    assert made.one("iam.OpenIdConnectProvider", "ci-gitlab").inputs["url"] == "https://gitlab.com"
+    subject = f"project_path:{project}:ref_type:{kind}:ref:{ref}"
+    may = set()
+    for role in made.of("iam.Role"):
+        trust = role.document("assumeRolePolicy")
+        (statement,) = trust["Statement"]
+        context = {"gitlab.com:sub": subject, "gitlab.com:aud": "sts.amazonaws.com"}
+        query = Query(
+            "sts:AssumeRoleWithWebIdentity",
+            role.name,
+            {f"Federated:{statement['Principal']['Federated']}": DIRECT},
+            context,
+        )
+        if refusal(query, [], trust, resource_decides=True) is None:
+            may.add(role.name)
+    assert may == roles
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"repository": "a/b/c"}, "with provider: gitlab, group/project"),
+        ({"host": "git.example.com"}, "only with provider: gitlab"),
+        ({"provider": "gitea"}, "'github' or 'gitlab'"),
+        ({"provider": "gitlab", "host": "https://git.example.com"}, "the name of a host"),
+    ],
+)
+def test_a_host_of_code_that_does_not_fit_is_refused(given, says):
+    with pytest.raises(ConfigError, match=says):
+        ci(**given)
+
+
 @pytest.mark.parametrize("environment", ["dev", "prod"])
 def test_only_the_branch_deploys(made, environment):
     """Whoever may push a branch may write a workflow that names an environment."""

@@ -40,6 +40,36 @@ def test_only_the_branch_deploys(repository: str, subject: str, ref: str, may: b
     assert bool(compiled(condition)(told)) is may
 
 
+@pytest.mark.parametrize(
+    ("told", "reads", "writes"),
+    [
+        ({}, True, True),
+        ({"ref": "mine", "ref_protected": "false"}, True, False),
+        ({"ref_protected": "false"}, True, False),
+        ({"ref_type": "tag"}, True, False),
+        ({"environment_protected": "false"}, True, False),
+        ({"project_path": "stranger/infra"}, False, False),
+        ({"project_path": "example/platform/infra-two"}, False, False),
+    ],
+)
+def test_on_gitlab_only_a_protected_environment_on_the_protected_branch_deploys(told, reads, writes):
+    """GitLab and Google decide what a token holds and how an expression is read; this is the expression alone."""
+    made = ci(provider="gitlab", repository="example/platform/infra", host="gitlab.example.com")
+    claims = {"project_path": "example/platform/infra", "ref": "main", "ref_type": "branch", "ref_protected": "true"}
+    context = {f"assertion.{key}": value for key, value in (claims | {"environment_protected": "true"} | told).items()}
+    for name, may in (("t-gitlab", reads), ("t-gitlab-deploy", writes)):
+        provider = made.one("iam.WorkloadIdentityPoolProvider", name).inputs
+        assert provider["oidc"] == {"issuerUri": "https://gitlab.example.com", "allowedAudiences": ["tidemill-ci"]}
+        assert bool(compiled(provider["attributeCondition"])(context)) is may
+    members = {each.inputs["member"].removeprefix(POOL) for each in made.of("serviceaccount.IAMMember")}
+    project = "project:example/platform/infra"
+    assert members == {project, f"{project}:environment:dev", f"{project}:environment:prod"}
+    (reader,) = (each for each in made.of("serviceaccount.IAMMember") if each.inputs["member"] == POOL + project)
+    assert reader.inputs["serviceAccountId"] == "t-preview-1a2b3c4"
+    readers = made.one("iam.WorkloadIdentityPoolProvider", "t-gitlab").inputs["attributeMapping"]
+    assert "environment" not in readers["google.subject"], "a reader's provider makes no writer's subject"
+
+
 def test_a_workflow_becomes_the_account_that_its_subject_names():
     made = ci()
     found: dict[str, set[str]] = {}
