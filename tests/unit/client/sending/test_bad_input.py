@@ -23,6 +23,7 @@ def stack(tmp_path, monkeypatch, installed):
     queues = {
         "cpu": queue(),
         "gpu": queue(machines=[gpu_machine()], item=Resources(cpus=4, memory_mib=8192, gpus=1)),
+        "new": queue(machines=[queue().machines[0].model_copy(update={"type": "zz9.large"})]),
         "small": queue(capacity=[Rung(market="spot", max_cpus=4)]),
     }
     _, backend = installed(queues, region="mars-north-1", max_spec=SPEC_VERSION)
@@ -40,8 +41,8 @@ def stack(tmp_path, monkeypatch, installed):
 
 
 SUBMITS = {
-    "unknown queue, nearest offered": (["--queue", "cqu", ITEM, *PROGRAM], "queue", ["'cqu'", "cpu, gpu, small"]),
-    "no queue where there are several": ([ITEM, *PROGRAM], "queue", ["cpu, gpu, small"]),
+    "unknown queue, nearest offered": (["--queue", "cqu", ITEM, *PROGRAM], "queue", ["'cqu'", "cpu, gpu, new, small"]),
+    "no queue where there are several": ([ITEM, *PROGRAM], "queue", ["cpu, gpu, new, small"]),
     "a limit of nothing": (["--queue", "cpu", "--max-usd", "0", ITEM, *PROGRAM], "max_usd", ["0.0", "1000000000"]),
     "a limit that is no number": (["--queue", "cpu", "--max-usd", "nan", ITEM, *PROGRAM], "max_usd", ["nan"]),
     "a limit in another currency": (["--queue", "cpu", "--max-usd", "50EUR", ITEM, *PROGRAM], "--max-usd", ["50EUR"]),
@@ -56,9 +57,9 @@ SUBMITS = {
         ["--usd-per-item-hour is given without --max-usd"],
     ),
     "a limit where no price is known": (
-        ["--queue", "cpu", "--max-usd", "5", ITEM, *PROGRAM],
+        ["--queue", "new", "--max-usd", "5", ITEM, *PROGRAM],
         "max_usd",
-        ["'cpu'", "mars-north-1", "--usd-per-item-hour"],
+        ["'new'", "mars-north-1", "zz9.large", "--usd-per-item-hour"],
     ),
     "unknown image": (
         ["--queue", "cpu", "--image", "defualt", ITEM, *PROGRAM],
@@ -382,10 +383,10 @@ def test_an_error_is_an_object_with_json(stack, capsys):
     assert main(["submit", "--queue", "cqu", "--json", ITEM, *PROGRAM]) == 2
     assert json.loads(capsys.readouterr().out)["error"] == {
         "exit_code": 2,
-        "message": "There is no queue 'cqu' in this pipeline, which has: cpu, gpu, small.",
+        "message": "There is no queue 'cqu' in this pipeline, which has: cpu, gpu, new, small.",
         "what": "queue",
         "value": "'cqu'",
-        "allowed": "cpu, gpu, small",
+        "allowed": "cpu, gpu, new, small",
         "fix": None,
         "command": None,
     }
