@@ -12,7 +12,7 @@ from ..config import NewNetwork, part
 from ..config.checks.common import check_range
 from ..config.ranges import derived
 from .account import account_of
-from .subnets import zones_for
+from .subnets import nat_zone, zones_for
 
 INTERFACE_ENDPOINTS = ("ecs", "ecs-agent", "ecs-telemetry", "ecr.api", "ecr.dkr", "logs")
 """The endpoints, apart from S3, that a Batch machine without internet needs.
@@ -136,7 +136,7 @@ class AwsNetwork(pulumi.ComponentResource):
         self.subnet_ids = pulumi.Output.all(*[subnet.id for subnet in subnets.values()])
         self.security_group_id = self._security_group("machines", "Machines: everything out, nothing in").id
         if args.egress == "nat":
-            self._route("nat", table, nat_gateway_id=self._nat(names[0]).id)
+            self._route("nat", table, nat_gateway_id=self._nat(nat_zone(self._name_prefix, names, self)).id)
         if args.egress == "endpoints":
             self._interface_endpoints()
         self._s3_endpoint(table)

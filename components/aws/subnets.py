@@ -72,6 +72,15 @@ def zones_for(network: str, count: int, names: Sequence[str] | None, parent: pul
     return sorted(zones[:count])
 
 
+def nat_zone(network: str, zones: Sequence[str], parent: pulumi.Resource) -> str:
+    """The zone of a new network's NAT gateway: where it stands, if that is still one of `zones`; else the first.
+
+    If several networks of the account have the name and their gateways' zones differ, it is the first too.
+    """
+    found = {zone for stands in _zones_by_vpc(network, "public", parent).values() for zone in stands}
+    return next(iter(found)) if len(found) == 1 and found <= {*zones} else zones[0]
+
+
 def _zones(parent: pulumi.Resource, state: str | None = None) -> list[str]:
     """The region's zones that need no opt-in, sorted; without a state also those that are impaired."""
     return sorted(
@@ -89,13 +98,7 @@ def _kept(network: str, parent: pulumi.Resource) -> list[str]:
     Raises:
         ConfigError: several networks of the account have the name, and their zones differ.
     """
-    opts = pulumi.InvokeOptions(parent=parent)
-    names = [f"{network}-subnet-{letter}" for letter in _LETTERS]
-    ids = aws.ec2.get_subnets(filters=[{"name": "tag:Name", "values": names}], opts=opts).ids
-    zones: dict[str, set[str]] = {}
-    for each in ids:
-        subnet = aws.ec2.get_subnet(id=each, opts=opts)
-        zones.setdefault(subnet.vpc_id, set()).add(subnet.availability_zone)
+    zones = _zones_by_vpc(network, "subnet", parent)
     first, *others = zones.values() or [set[str]()]
     if any(other != first for other in others):
         raise ConfigError(
@@ -106,3 +109,15 @@ def _kept(network: str, parent: pulumi.Resource) -> list[str]:
             sentence=f" is missing: {len(zones)} networks of the account are named {network}",
         )
     return sorted(first)
+
+
+def _zones_by_vpc(network: str, kind: str, parent: pulumi.Resource) -> dict[str, set[str]]:
+    """Zones of the subnets of a kind, by the VPCs of the account that have the network's name."""
+    opts = pulumi.InvokeOptions(parent=parent)
+    names = [f"{network}-{kind}-{letter}" for letter in _LETTERS]
+    ids = aws.ec2.get_subnets(filters=[{"name": "tag:Name", "values": names}], opts=opts).ids
+    zones: dict[str, set[str]] = {}
+    for each in ids:
+        subnet = aws.ec2.get_subnet(id=each, opts=opts)
+        zones.setdefault(subnet.vpc_id, set()).add(subnet.availability_zone)
+    return zones

@@ -192,6 +192,24 @@ def test_nat_stands_in_a_public_subnet_of_its_own():
     assert len(set(blocks)) == 3
 
 
+@pytest.mark.parametrize(
+    ("stands", "names", "wanted"),
+    [
+        pytest.param({"vpc-1": B}, ["a", "b"], B, id="an earlier zone comes"),
+        pytest.param({"vpc-1": B}, ["a", "c"], A, id="its zone goes"),
+        pytest.param({"vpc-1": B, "vpc-2": C}, ["a", "b", "c"], A, id="two networks of one name"),
+        pytest.param({}, ["b", "c"], B, id="nothing is there yet"),
+    ],
+)
+def test_nat_stays_in_its_zone(stands, names, wanted):
+    ids = {f"subnet-{vpc}": zone for vpc, zone in stands.items()}
+    names_of = {f"subnet-{vpc}": (vpc, f"n-public-{zone[-1]}") for vpc, zone in stands.items()}
+    args = AwsNetworkArgs(tags=TAGS, egress="nat", zone_names=names)
+    made = run_with(Recorder(subnets=ids, named_subnets=names_of), lambda: AwsNetwork("n", args))
+    assert made.one("ec2.Subnet", f"n-public-{wanted[-1]}").inputs["availabilityZone"] == wanted
+    assert made.one("ec2.NatGateway").inputs["subnetId"] == f"n-public-{wanted[-1]}-id"
+
+
 def test_endpoints_need_no_internet():
     made = network(zones=2, egress="endpoints", extra_endpoints=["secretsmanager"])
     assert not made.of("ec2.InternetGateway")
