@@ -65,8 +65,9 @@ def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | G
     state = _kept(base, stack, cloud) or _made(base, stack, folder, cloud)
     deployment = json.loads(state)
     protected = frozenset(each["urn"] for each in _resources(deployment) if each.pop("protect", False))
-    (folder / _STATE).write_text(json.dumps(deployment), encoding="utf-8")
-    code, text = _pulumi(stack, ["stack", "import", "--file", _STATE], folder, cloud.env, _COMMAND_SECONDS)
+    file = (folder / _STATE).absolute()
+    file.write_text(json.dumps(deployment), encoding="utf-8")
+    code, text = _pulumi(stack, ["stack", "import", "--file", str(file)], folder, cloud.env, _COMMAND_SECONDS)
     if code:
         raise click.ClickException(f"{stack}: the engine does not take the state of {base}: {reason(text)}")
     return protected

@@ -53,7 +53,8 @@ def key(base: Base, stack: str) -> str:
 
 def _parts(base: Base, stack: str) -> Iterator[bytes]:
     yield from (each.encode() for each in (_VERSION, stack, sys.version, _engine()))
-    yield git.tree(base.commit, (*project.CODE, f"stacks/Pulumi.{stack}.yaml")).encode()
+    settings = project.settings_file(stack, Path()).as_posix()
+    yield git.tree(base.commit, (*project.CODE, *project.HOMES, settings)).encode()
     packages = {f"{each.name}=={each.version}" for each in importlib.metadata.distributions()}
     yield "\n".join(sorted(packages)).encode()
     for name in _TOOLS:

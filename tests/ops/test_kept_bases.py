@@ -104,6 +104,12 @@ def test_the_key_follows_all_that_decides_the_state(checkout, monkeypatch, tmp_p
     (checkout / "stacks" / "Pulumi.vision-dev.yaml").write_text("config: {tidemill:team: other}\n")
     run(checkout, "commit", "-qam", "stack")
     keys.append(key("change"))
+    (checkout / "bootstrap").mkdir()
+    for text in ("config: {tidemill-bootstrap:cloud: aws}\n", "config: {tidemill-bootstrap:cloud: gcp}\n"):
+        (checkout / "bootstrap" / "Pulumi.account.yaml").write_text(text)
+        run(checkout, "add", ".")
+        run(checkout, "commit", "-qm", "account")
+        keys.append(key("change", "bootstrap/account"))
     for part, value in (("sys.version", "3.99"), ("_engine", lambda: "v9"), ("_VERSION", "0")):
         with monkeypatch.context() as patched:
             patched.setattr(f"ops.kept_bases.{part}", value)
