@@ -6,6 +6,7 @@ from typing import Any
 
 from . import machines
 from .config.checks.images import OTHER_IMAGE, STACKS_IMAGE
+from .config.later import MARK
 from .config.load import PROJECT
 from .config.models import StackConfig
 from .rooms import CLOUDS, cloud_room
@@ -17,6 +18,7 @@ def schema() -> dict[str, Any]:
     """JSON schema of ``Pulumi.<stack>.yaml``: our keys in full, other providers' keys unchecked."""
     model = StackConfig.model_json_schema()
     _complete(model["$defs"] | {"StackConfig": model})
+    _without_mark(model)
     keys = {f"{PROJECT}:{name}": value for name, value in model["properties"].items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -35,6 +37,14 @@ def schema() -> dict[str, Any]:
         },
         "$defs": model["$defs"],
     }
+
+
+def _without_mark(schema: Any) -> None:
+    """A stack file has no outputs of resources."""
+    if isinstance(schema, dict):
+        schema.pop(MARK, None)
+    for value in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _without_mark(value)
 
 
 def _of_clouds(name: str) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from pulumi.provider.experimental.analyzer import PropertyDefinition, PropertyTy
 from pulumi.provider.experimental.util import camel_case
 from pydantic import BaseModel
 
+from components.config.later import MARK
+
 _DEFS = "#/$defs/"
 _RANGES = {
     "minimum": "at least {}",
@@ -24,7 +26,8 @@ Schema = Mapping[str, Any]
 def types_of(model: type[BaseModel], package: str) -> dict[str, TypeDefinition]:
     """A model and every model in it, by name, from their JSON schema.
 
-    All types are plain: a config decides what is created, so it must be known before anything is.
+    A config decides what is created, so its keys are plain: known before anything is. Not so the keys whose values may
+    come from another resource, and the objects that such keys are in: what is plain has only plain values.
     """
     schema = model.model_json_schema()
     models = {**schema.get("$defs", {}), model.__name__: schema}
@@ -65,7 +68,8 @@ def _property(
     kind = _not_null(schema)
     named = kind["$ref"].removeprefix(_DEFS) if "$ref" in kind else None
     described = schema.get("description") or (models[named].get("description") if named else None)
-    definition = PropertyDefinition(optional=optional, plain=True, description=_sentence(described, schema, kind))
+    plain = None if _has_outputs(schema, models) else True
+    definition = PropertyDefinition(optional=optional, plain=plain, description=_sentence(described, schema, kind))
     if named:
         definition.ref = reference(named, package)
     elif "type" not in kind:
@@ -77,6 +81,19 @@ def _property(
     if definition.type is PropertyType.OBJECT:
         definition.additional_properties = _property(_values(kind), models, package)
     return definition
+
+
+def _has_outputs(schema: Any, models: Mapping[str, Schema]) -> bool:
+    """True if a value of the schema may be an output, or have one in it."""
+    if isinstance(schema, list):
+        return any(_has_outputs(each, models) for each in schema)
+    if not isinstance(schema, Mapping):
+        return False
+    if reference := schema.get("$ref"):
+        return _has_outputs(models[reference.removeprefix(_DEFS)], models)
+    named = (value for key in ("properties", "patternProperties") for value in schema.get(key, {}).values())
+    parts = (schema.get(key) for key in ("anyOf", "items", "additionalProperties"))
+    return MARK in schema or any(_has_outputs(each, models) for each in (*parts, *named))
 
 
 def _values(kind: Schema) -> Schema:

@@ -36,14 +36,15 @@ def _check(value: Any, wanted: PropertyDefinition, types: Types, path: str) -> N
     if value is None:
         return
     if isinstance(value, (pulumi.Output, Unknown)):
-        if wanted.plain:
+        parts = (wanted, wanted.items, wanted.additional_properties)
+        if wanted.plain or any(part and _named(part, types) for part in parts):
             raise InputPropertyError(
                 path,
                 "it decides what is created, so it must be known before that. Pass a plain value, not a secret or an "
                 "output of a resource.",
             )
         return
-    if named := types.get((wanted.ref or "").rpartition(":")[2]):
+    if named := _named(wanted, types):
         check(_a(dict, value, path), named.properties, types, path)
     elif wanted.items:
         for index, item in enumerate(_a(list, value, path)):
@@ -51,6 +52,11 @@ def _check(value: Any, wanted: PropertyDefinition, types: Types, path: str) -> N
     elif wanted.additional_properties:
         for key, item in _a(dict, value, path).items():
             _check(item, wanted.additional_properties, types, f"{path}.{key}")
+
+
+def _named(wanted: PropertyDefinition, types: Types) -> TypeDefinition | None:
+    """The type of an object with known keys."""
+    return types.get((wanted.ref or "").rpartition(":")[2])
 
 
 def _a(kind: type, value: Any, path: str) -> Any:

@@ -102,6 +102,8 @@ class Package(ComponentProvider):
                 given = definition.inputs[name]
                 given.type = given.additional_properties = None
                 given.ref = reference(model.__name__, PACKAGE)
+                keys = self._type_defs[model.__name__].properties.values()
+                given.plain = True if all(key.plain for key in keys) else None
 
     def construct(
         self, name: str, resource_type: str, inputs: Inputs, options: pulumi.ResourceOptions | None = None

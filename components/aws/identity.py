@@ -7,6 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from ..base import as_args, token
+from ..config.later import is_plain, plain
 from .account import Account, account_of
 from .key import use_keys
 from .policy import Statement, allow, document, grant, trust
@@ -22,7 +23,7 @@ class AwsIdentityArgs:
     """ARN of a policy that bounds every role."""
     tags: dict[str, str] | None = None
     """Tags of all taggable resources."""
-    submitters: list[str] = field(default_factory=list)
+    submitters: Sequence[pulumi.Input[str]] = field(default_factory=list)
     """ARNs of users, roles or accounts that may assume the submitter role."""
 
 
@@ -95,20 +96,20 @@ class AwsIdentity(pulumi.ComponentResource):
         )
 
     def grant_data(
-        self, role: aws.iam.Role, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[str]
+        self, role: aws.iam.Role, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[pulumi.Input[str]]
     ) -> None:
         """Let a role use the team's declared data: ``s3://bucket/prefix`` URIs to read, or to read and write."""
         if not read and not write:
             return
         grant(self, "data", role, data_statements(self._account, read, write, kms_keys))
 
-    def grant_secrets(self, role: aws.iam.Role, arns: Sequence[str]) -> None:
+    def grant_secrets(self, role: aws.iam.Role, arns: Sequence[pulumi.Input[str]]) -> None:
         """Let a role read Secrets Manager secrets and SSM parameters, by the references of a job definition."""
         statements = secret_statements(arns)
         if statements:
             grant(self, "secrets", role, statements)
 
-    def grant_publish(self, role: aws.iam.Role, topics: Sequence[str]) -> None:
+    def grant_publish(self, role: aws.iam.Role, topics: Sequence[pulumi.Input[str]]) -> None:
         """Let a role publish to topics, by ARN."""
         if topics:
             grant(self, "channels", role, publish_statements(topics))
@@ -217,7 +218,7 @@ def _agent_statements(account: Account, stem: str) -> list[Statement]:
 
 
 def data_statements(
-    account: Account, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[str]
+    account: Account, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[pulumi.Input[str]]
 ) -> list[Statement]:
     """Statements for ``s3://bucket/prefix`` URIs; write includes read."""
     statements = []
@@ -234,7 +235,7 @@ def data_statements(
     return [*statements, *use_keys(kms_keys)]
 
 
-def publish_statements(topics: Sequence[str]) -> list[Statement]:
+def publish_statements(topics: Sequence[pulumi.Input[str]]) -> list[Statement]:
     """Statements for messages to topics, by ARN; none without any."""
     return [allow(["sns:Publish"], topics)] if topics else []
 
@@ -252,19 +253,30 @@ def _prefixes(uris: Sequence[str]) -> Mapping[str, list[str]]:
     return {bucket: sorted(set(prefixes)) for bucket, prefixes in by_bucket.items()}
 
 
-def secret_statements(arns: Sequence[str]) -> list[Statement]:
+def secret_statements(arns: Sequence[pulumi.Input[str]]) -> list[Statement]:
     """Statements for the ``valueFrom`` references of a job definition.
 
-    A Secrets Manager reference may have a JSON key, stage and version after the ARN; IAM knows only the secret.
+    A Secrets Manager reference may have a JSON key, stage and version after the ARN; IAM knows only the secret. An
+    output is a secret of Secrets Manager.
     Source: https://docs.aws.amazon.com/batch/latest/userguide/specifying-sensitive-data-secrets.html
     """
-    secrets = sorted({":".join(arn.split(":")[:7]) for arn in arns if ":secretsmanager:" in arn})
-    parameters = sorted({arn for arn in arns if ":ssm:" in arn})
+    known = plain(arns)
+    secrets: list[pulumi.Input[str]] = [*sorted({_secret(arn) for arn in known if ":secretsmanager:" in arn})]
+    secrets += [pulumi.Output.from_input(arn).apply(_secret) for arn in arns if not is_plain(arn)]
+    parameters = sorted({arn for arn in known if ":ssm:" in arn})
     statements = []
     if secrets:
         # A reference may omit the six random characters that Secrets Manager appends.
-        either = [resource for arn in secrets for resource in (arn, f"{arn}-??????")]
+        either = [resource for arn in secrets for resource in (arn, _and(arn, "-??????"))]
         statements.append(allow(["secretsmanager:GetSecretValue"], either))
     if parameters:
         statements.append(allow(["ssm:GetParameters"], parameters))
     return statements
+
+
+def _secret(reference: str) -> str:
+    return ":".join(reference.split(":")[:7])
+
+
+def _and(arn: pulumi.Input[str], ending: str) -> pulumi.Input[str]:
+    return f"{arn}{ending}" if is_plain(arn) else pulumi.Output.concat(arn, ending)

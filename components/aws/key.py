@@ -16,7 +16,7 @@ _USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"]
 
 def key_arn(
     component: pulumi.Resource,
-    wanted: str | None,
+    wanted: pulumi.Input[str] | None,
     account: Account,
     tags: Mapping[str, pulumi.Input[str]] | None,
     more: Sequence[Statement] = (),
@@ -31,7 +31,7 @@ def key_arn(
         purge: lift the protection of a new key; data encrypted with it is unreadable once the key is deleted.
     """
     if wanted != CREATE:
-        return pulumi.Output.from_input(wanted) if wanted else None
+        return None if wanted is None else pulumi.Output.from_input(wanted)
     decides = {
         "Effect": "Allow",
         "Principal": {"AWS": account.arn("iam", "root", regional=False)},

@@ -33,7 +33,7 @@ class AwsLogsArgs:
 
     retention_days: int = 14
     """Days to keep lines, one of CloudWatch's values."""
-    kms_key: str | None = None
+    kms_key: pulumi.Input[str] | None = None
     """ARN of a KMS key that admits CloudWatch Logs, or `create` for a new one."""
     metric_namespace: str = NAMESPACE
     """CloudWatch namespace of the workers' metrics."""

@@ -1,6 +1,7 @@
 """The machines' network."""
 
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +45,7 @@ class AwsNetworkArgs:
     """Services that also need an interface endpoint if egress is `endpoints`, such as `secretsmanager`."""
     vpc_id: pulumi.Input[str] | None = None
     """An existing VPC, which gets only a security group."""
-    subnet_ids: pulumi.Input[list[pulumi.Input[str]]] | None = None
+    subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]] | None = None
     """Subnets of the existing VPC."""
     tags: dict[str, str] | None = None
     """Tags of all taggable resources."""

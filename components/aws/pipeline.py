@@ -10,6 +10,7 @@ import pulumi_aws as aws
 from ..base import team_tags
 from ..config import StackConfig, repository_of, shared_repository_of
 from ..config.checks.policies import looks_apart, submitter_policies
+from ..config.later import ordered
 from ..describe import as_text, describe
 from ..images import own_repositories, resolve, shared_repositories
 from ..services.queues import make_queues, monitored_by
@@ -98,7 +99,7 @@ class AwsParts:
         if (shared := self._shared_network) is not None:
             args = AwsNetworkArgs(vpc_id=shared.vpc_id, subnet_ids=[*shared.subnet_ids], tags=self.tags)
         elif existing is not None:
-            args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=[*(existing.subnet_ids or [])], tags=self.tags)
+            args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=existing.subnet_ids, tags=self.tags)
         elif new is not None:
             services = self.config.extra_services
             args = AwsNetworkArgs(**new.model_dump(), extra_endpoints=services, tags=self.tags)
@@ -212,7 +213,7 @@ class AwsParts:
         outside = [*external_repositories(config), *self._shared_arns]
         identity.grant_external_pull(identity.execution_role, outside)
         identity.grant_secrets(identity.execution_role, [arn for queue in queues for arn in queue.secrets.values()])
-        topics = sorted(config.monitoring.job_channels.values())
+        topics = ordered(config.monitoring.job_channels.values())
         identity.grant_publish(identity.job_role, topics)
         mounted = sorted({mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3})
         identity.grant_data(identity.instance_role, mounted, [], config.data.kms_keys)

@@ -36,7 +36,7 @@ class AwsRegistryArgs:
     """Days after which an untagged image expires."""
     purge: bool = False
     """Lift the protection, and delete repositories with the images in them."""
-    kms_key: str | None = None
+    kms_key: pulumi.Input[str] | None = None
     """``create``, or the ARN of an existing key; without one, ECR's own encryption. Not for imported repositories."""
     imported: dict[str, str] | None = None
     """Existing repositories to import, by their names here: they keep their names and outlive the stack."""

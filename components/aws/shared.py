@@ -51,7 +51,7 @@ class AwsSharedArgs:
     """Images kept in each repository; the oldest expire beyond it."""
     expire_untagged_after_days: int = 14
     """Days after which an untagged image expires."""
-    kms_key: str | None = None
+    kms_key: pulumi.Input[str] | None = None
     """``create``, or the ARN of an existing key, for the repositories."""
     purge: bool = False
     """Lift the protection, and delete repositories with the images in them."""

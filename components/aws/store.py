@@ -25,7 +25,7 @@ class AwsStoreArgs:
     """Days after which objects under ``jobs/`` and ``uploads/`` are deleted; None keeps them."""
     expire_state_after_days: int = 30
     """Days after which objects under ``state/`` are deleted."""
-    kms_key: str | None = None
+    kms_key: pulumi.Input[str] | None = None
     """ARN of a KMS key, or `create` for a new one; None: S3's own encryption."""
     versioning: bool = False
     """Keep overwritten objects for 30 days."""

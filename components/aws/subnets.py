@@ -9,20 +9,28 @@ import pulumi_aws as aws
 
 from ..config import ConfigError
 from ..config.errors import shown
+from ..config.later import Listed, plain
 from ..zones import zone_of
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def zones_of(subnet_ids: Sequence[str], parent: pulumi.Resource) -> list[str]:
+def zones_of(subnet_ids: Listed, parent: pulumi.Resource) -> list[str]:
     """The zone of each subnet of an existing network, in their order.
 
     Raises:
-        ConfigError: one cannot be read.
+        ConfigError: one cannot be read, or is not known before anything is made.
     """
+    if not isinstance(subnet_ids, Sequence) or len(known := plain(subnet_ids)) < len(subnet_ids):
+        raise ConfigError(
+            "tidemill:network.existing.subnet_ids",
+            shown(subnet_ids),
+            "plain ids where queues name zones or the stack makes file systems, whose number follows the zones",
+            "Write the ids down, or leave machines.zones and file_systems out",
+        )
     opts = pulumi.InvokeOptions(parent=parent)
     zones = []
-    for subnet in subnet_ids:
+    for subnet in known:
         try:
             zones.append(aws.ec2.get_subnet(id=subnet, opts=opts).availability_zone)
         except Exception as error:

@@ -1,11 +1,13 @@
 """Who may submit, as plain data."""
 
+import re
 from typing import Annotated
 
 from pydantic import Field
 
+from .later import Text, from_resource
 from .model import Model
-from .types import AWS_PRINCIPAL, GCP_PRINCIPAL, either, unique
+from .types import AWS_PRINCIPAL, GCP_PRINCIPAL, unique
 
 
 class Access(Model):
@@ -14,12 +16,12 @@ class Access(Model):
     submitters: Annotated[
         list[
             Annotated[
-                str,
-                either(
-                    AWS_PRINCIPAL,
-                    GCP_PRINCIPAL,
+                Text,
+                from_resource(
+                    re.compile(f"{AWS_PRINCIPAL.pattern}|{GCP_PRINCIPAL.pattern}"),
                     "the ARN of an IAM user or role, or arn:aws:iam::<account>:root; on GCP user:, group: or "
                     "serviceAccount: and an address",
+                    "access.submitters",
                 ),
             ]
         ],

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from .later import Text, from_resource
 from .model import Model
 from .types import ADDRESS, BILLING_ACCOUNT, matching, unique
 
@@ -25,7 +26,13 @@ class Budget(Model):
         description="E-mail addresses for notices at 50, 80 and 100 % spent and at 100 % forecast; on GCP at most 5.",
     )
     billing_account: (
-        Annotated[str, matching(BILLING_ACCOUNT, "the id of a billing account such as 012345-6789AB-CDEF01")] | None
+        Annotated[
+            Text,
+            from_resource(
+                BILLING_ACCOUNT, "the id of a billing account such as 012345-6789AB-CDEF01", "budget.billing_account"
+            ),
+        ]
+        | None
     ) = Field(
         default=None,
         description="GCP: the billing account that pays for the project; budgets belong to it. AWS has none.",

@@ -68,10 +68,14 @@ def unknown(key: str, name: str, known: Iterable[str]) -> ConfigError:
 
 def shown(value: Any) -> str:
     """A value as an error shows it: JSON, one line, cut when long."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    text = json.dumps(value, default=_as_text, ensure_ascii=False)
     # JSON leaves some line separators as they are, such as U+0085.
     text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
     return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
+
+
+def _as_text(value: Any) -> str:
+    return "an output of another resource" if isinstance(value, pulumi.Output) else str(value)
 
 
 def key_path(path: Sequence[str | int], root: str = "tidemill:") -> str:

@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from .later import FileSystemKey
 from .model import Model
-from .types import KmsKey, Zone
+from .types import Zone
 
 
 class FileSystem(Model):
@@ -28,7 +29,7 @@ class FileSystem(Model):
         default=False,
         description="AWS: keep daily backups for 35 days (AWS Backup), billed per GiB and month.",
     )
-    kms_key: KmsKey | None = Field(
+    kms_key: FileSystemKey | None = Field(
         default=None,
         description="Encrypt with a KMS key instead of the cloud's own. `create` makes one, about $1 per month idle "
         "(GCP: about $0.06 per version, tiers `zonal` and `regional` only). Only a new file system takes a key: with "

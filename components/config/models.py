@@ -14,6 +14,7 @@ from .access_models import Access
 from .budget_models import Budget
 from .file_system_models import FileSystem
 from .import_models import Imports
+from .later import LogsKey, RegistryKey, StoreKey, Text, from_resource, is_plain
 from .model import Model
 from .monitoring_models import Monitoring
 from .network_models import Network
@@ -22,7 +23,6 @@ from .types import (
     AWS_KEY,
     POLICY,
     DataUri,
-    KmsKey,
     Name,
     StackName,
     matching,
@@ -38,7 +38,9 @@ class Data(Model):
 
     read: Annotated[list[DataUri], unique] = Field(default=[], description="What jobs may read.")
     write: Annotated[list[DataUri], unique] = Field(default=[], description="What jobs may read and write.")
-    kms_keys: Annotated[list[Annotated[str, matching(AWS_KEY, "the ARN of a KMS key")]], unique] = Field(
+    kms_keys: Annotated[
+        list[Annotated[Text, from_resource(AWS_KEY, "the ARN of a KMS key", "data.kms_keys")]], unique
+    ] = Field(
         default=[],
         description="AWS: KMS keys of those buckets. On GCP Cloud Storage uses the keys itself.",
     )
@@ -62,7 +64,7 @@ class Store(Model):
         description="Delete the state of items (state/) this many days after it was last written. Workers write the "
         "state of an item that still runs again after a week.",
     )
-    kms_key: KmsKey | None = Field(
+    kms_key: StoreKey | None = Field(
         default=None,
         description="Encrypt with a KMS key instead of the cloud's own. `create` makes one, about $1 per month idle "
         "(GCP: about $0.06 per version, a new one every 90 days).",
@@ -94,7 +96,7 @@ class Images(Model):
     expire_untagged_after_days: int = Field(
         default=14, ge=1, le=3650, description="Days after which untagged images expire."
     )
-    kms_key: KmsKey | None = Field(
+    kms_key: RegistryKey | None = Field(
         default=None,
         description="Encrypt images with a KMS key instead of the cloud's own. `create` makes one, about $1 per month "
         "idle (GCP: about $0.06 per version). Only new repositories take a key: with another one they would be "
@@ -122,7 +124,7 @@ class Logs(Model):
         description="Days to keep log lines; storage is billed per GB and month (GCP: beyond 30 days). "
         "CloudWatch accepts certain numbers only, GCP 1 to 3650.",
     )
-    kms_key: KmsKey | None = Field(
+    kms_key: LogsKey | None = Field(
         default=None,
         description="Encrypt with a KMS key. `create` makes one, about $1 per month idle (GCP: about $0.06).",
     )
@@ -209,7 +211,9 @@ class StackConfig(Model):
         description="Existing resources to import.",
         examples=[{"store": "vision-results"}],
     )
-    permission_boundary: Annotated[str, matching(POLICY, "the ARN of an IAM policy")] | None = Field(
+    permission_boundary: (
+        Annotated[Text, from_resource(POLICY, "the ARN of an IAM policy", "permission_boundary")] | None
+    ) = Field(
         default=None,
         description="AWS: IAM policy that bounds every role of the stack.",
         examples=["arn:aws:iam::123456789012:policy/boundary"],
@@ -281,8 +285,10 @@ class StackConfig(Model):
     @property
     def extra_services(self) -> list[str]:
         """The AWS services of secrets and of topics, which need interface endpoints if there is no internet."""
-        arns = [arn for queue in self.queues.values() for arn in queue.secrets.values()]
-        arns += self.monitoring.job_channels.values()
+        secrets = [arn for queue in self.queues.values() for arn in queue.secrets.values()]
+        # What an output is of is known before its value.
+        arns = [arn if is_plain(arn) else ":secretsmanager:" for arn in secrets]
+        arns += [arn if is_plain(arn) else ":sns:" for arn in self.monitoring.job_channels.values()]
         return [service for service in ("secretsmanager", "sns", "ssm") if any(f":{service}:" in arn for arn in arns)]
 
     @property

@@ -1,11 +1,13 @@
 """Dashboards, alarms and their recipients as plain data."""
 
+import re
 from typing import Annotated
 
 from pydantic import Field
 
+from .later import Text, from_resource
 from .model import Model
-from .types import ADDRESS, CHANNEL, OWNER, SNS_TOPIC, TOPIC, Name, either, matching, unique
+from .types import ADDRESS, CHANNEL, OWNER, SNS_TOPIC, TOPIC, Name, matching, unique
 
 MOST_MINUTES = 1440
 """An alarm of CloudWatch looks back a day at most.
@@ -37,7 +39,7 @@ class Monitoring(Model):
         description="E-mail addresses that alarms tell. AWS sends each a confirmation first; $1.00 per queue and month "
         "after the account's first ten metrics. GCP: six conditions of alert policies.",
     )
-    topic: Annotated[str, matching(SNS_TOPIC, "the ARN of an SNS topic")] | None = Field(
+    topic: Annotated[Text, from_resource(SNS_TOPIC, "the ARN of an SNS topic", "monitoring.topic")] | None = Field(
         default=None,
         description="AWS: an existing SNS topic that alarms and the budget tell instead of `notify`, for chat; its "
         "policy must let CloudWatch, EventBridge and Budgets publish.",
@@ -45,7 +47,12 @@ class Monitoring(Model):
     channels: Annotated[
         list[
             Annotated[
-                str, matching(CHANNEL, "a notification channel such as projects/my-project/notificationChannels/123")
+                Text,
+                from_resource(
+                    CHANNEL,
+                    "a notification channel such as projects/my-project/notificationChannels/123",
+                    "monitoring.channels",
+                ),
             ]
         ],
         unique,
@@ -55,7 +62,15 @@ class Monitoring(Model):
         description="GCP: existing notification channels that alarms tell in addition to `notify`, for chat.",
     )
     job_channels: dict[
-        Name, Annotated[str, either(SNS_TOPIC, TOPIC, "the ARN of an SNS topic; on GCP projects/p/topics/t")]
+        Name,
+        Annotated[
+            Text,
+            from_resource(
+                re.compile(f"{SNS_TOPIC.pattern}|{TOPIC.pattern}"),
+                "the ARN of an SNS topic; on GCP projects/p/topics/t",
+                "monitoring.job_channels",
+            ),
+        ],
     ] = Field(
         default={},
         max_length=5,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from .later import Text, from_resource
 from .model import Model
 from .types import FILESTORE, AbsolutePath, GsUri, Name, S3Uri, matching
 
@@ -21,7 +22,12 @@ class Mount(Model):
         "may be the machine's own: with /run or /opt a job would be root there.",
     )
     efs: (
-        Annotated[str, matching(re.compile(r"fs-[0-9a-f]{8,40}"), "a file system id such as fs-0123456789abcdef0")]
+        Annotated[
+            Text,
+            from_resource(
+                re.compile(r"fs-[0-9a-f]{8,40}"), "a file system id such as fs-0123456789abcdef0", "queues.mounts.efs"
+            ),
+        ]
         | None
     ) = Field(
         default=None,

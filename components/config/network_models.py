@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from .later import Listed, ListFromResource, Text, from_resource
 from .model import Model
 from .ranges import RANGE
 from .types import IPAM_POOL, NETWORK, SUBNETWORK, StackName, Zone, matching, unique
@@ -51,6 +52,11 @@ class NewNetwork(Model):
     )
 
 
+_SUBNET = from_resource(
+    re.compile(r"subnet-[0-9a-f]{8,17}"), "an id such as subnet-0123456789abcdef0", "network.existing.subnet_ids"
+)
+
+
 class ExistingNetwork(Model):
     """An existing VPC: `vpc_id` and `subnet_ids` on AWS, `network` and `subnetwork` on GCP.
 
@@ -59,22 +65,32 @@ class ExistingNetwork(Model):
     """
 
     vpc_id: (
-        Annotated[str, matching(re.compile(r"vpc-[0-9a-f]{8,17}"), "an id such as vpc-0123456789abcdef0")] | None
-    ) = Field(default=None, description="AWS: The VPC.")
-    subnet_ids: (
         Annotated[
-            list[
-                Annotated[str, matching(re.compile(r"subnet-[0-9a-f]{8,17}"), "an id such as subnet-0123456789abcdef0")]
-            ],
-            unique,
+            Text,
+            from_resource(
+                re.compile(r"vpc-[0-9a-f]{8,17}"), "an id such as vpc-0123456789abcdef0", "network.existing.vpc_id"
+            ),
         ]
         | None
-    ) = Field(default=None, min_length=1, max_length=16, description="AWS: the machines' subnets.")
-    network: Annotated[str, matching(NETWORK, "projects/<project>/global/networks/<name>")] | None = Field(
-        default=None, description="GCP: the VPC network, also of a shared VPC's host project."
+    ) = Field(default=None, description="AWS: The VPC.")
+    subnet_ids: Annotated[Listed, ListFromResource(_SUBNET, 16)] | None = Field(
+        default=None, description="AWS: the machines' subnets."
     )
+    network: (
+        Annotated[
+            Text,
+            from_resource(NETWORK, "projects/<project>/global/networks/<name>", "network.existing.network"),
+        ]
+        | None
+    ) = Field(default=None, description="GCP: the VPC network, also of a shared VPC's host project.")
     subnetwork: (
-        Annotated[str, matching(SUBNETWORK, "projects/<project>/regions/<region>/subnetworks/<name>")] | None
+        Annotated[
+            Text,
+            from_resource(
+                SUBNETWORK, "projects/<project>/regions/<region>/subnetworks/<name>", "network.existing.subnetwork"
+            ),
+        ]
+        | None
     ) = Field(default=None, description="GCP: the machines' subnetwork, in the stack's region.")
 
 

@@ -3,12 +3,14 @@
 Rules that need more than one key, or that only one cloud has, are in ``checks/``.
 """
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from ..machines import SYSTEM_GIB, MachineType
 from ..rooms import queue_room
+from .later import SecretFromResource, Text
 from .model import Model
 from .mount_models import Mount
 from .types import (
@@ -27,6 +29,15 @@ from .types import (
 
 MOST_CPUS = 1920
 """vCPUs of the largest machines in the tables."""
+
+
+_SECRET = SecretFromResource(
+    re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+(:[^:\s]*){0,3}"),
+    "the ARN of a secret of Secrets Manager",
+    2048,
+    "queues.secrets",
+)
+"""Outputs are of Secrets Manager: what their grant is must be known before their value."""
 
 
 class Item(Model):
@@ -263,7 +274,7 @@ class Queue(Model):
         "machine's price. Every type must have scratch_gib of them (AWS: c7gd, m6id, i4i and most GPU families; GCP: "
         "the -lssd types of c3, c3d, c4, c4a, c4d, and all of a2-ultra and a3).",
     )
-    secrets: dict[EnvironmentKey, str] = Field(
+    secrets: dict[EnvironmentKey, Annotated[Text, _SECRET]] = Field(
         default={},
         max_length=40,
         description="Environment variables from Secrets Manager or SSM parameters, by ARN; on GCP from Secret Manager, "

@@ -144,13 +144,6 @@ Name = Annotated[
         _NAME, "1 to 32 lower-case letters, digits and single hyphens, starting with a letter, no hyphen last", 32
     ),
 ]
-KmsKey = Annotated[
-    str,
-    matching(
-        re.compile(rf"create|{AWS_KEY.pattern}|{GCP_KEY.pattern}"),
-        "the ARN of a KMS key, or create; on GCP projects/p/locations/l/keyRings/r/cryptoKeys/k, or create",
-    ),
-]
 _PLAIN = "without wildcards; a prefix of letters, digits and !_.'()/=+@,:- that does not start with -"
 DataUri = Annotated[str, either(_S3, _GS, f"s3://bucket or s3://bucket/prefix/, on GCP gs://, {_PLAIN}")]
 S3Uri = Annotated[str, matching(_S3, f"s3://bucket or s3://bucket/prefix/, {_PLAIN}")]

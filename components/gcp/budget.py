@@ -27,7 +27,7 @@ class GcpBudgetArgs:
     """USD per calendar month; the billing account's currency must be USD."""
     notify: list[str]
     """Recipients of notices: 1 to 5 e-mail addresses."""
-    billing_account: str
+    billing_account: pulumi.Input[str]
     """Id of the billing account that pays for the project: ``012345-6789AB-CDEF01``."""
     labels: dict[str, str] | None = None
     """Labels of the notification channels; a budget takes none."""

@@ -112,6 +112,10 @@ def _other_clouds(config: StackConfig) -> None:
         "user:, group: or serviceAccount: and an address, such as group:vision@example.com",
         "Name a principal of GCP",
     )
+    for index, principal in enumerate(config.access.submitters):
+        common.check_known(["access", "submitters", index], principal, "its grants are resources with its name")
+    for name, topic in config.monitoring.job_channels.items():
+        common.check_known(["monitoring", "job_channels", name], topic, "its grants are resources with its name")
 
 
 def _network(config: StackConfig) -> None:
@@ -125,6 +129,8 @@ def _network(config: StackConfig) -> None:
     for key in ("vpc_id", "subnet_ids"):
         common.refuse(here, existing, key, _ON_AWS, "Name network and subnetwork")
     common.check_all_set(here, existing, ("network", "subnetwork"))
+    for key in ("network", "subnetwork") if config.file_systems else ():
+        common.check_known([*here, key], getattr(existing, key), "where a file system is made follows from it")
 
 
 def check_new(new: NewNetwork, path: Sequence[str]) -> None:

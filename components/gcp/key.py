@@ -16,7 +16,7 @@ _ROTATION = f"{90 * 24 * 3600}s"
 
 def key_name(
     component: pulumi.Resource,
-    wanted: str | None,
+    wanted: pulumi.Input[str] | None,
     project: Project,
     agent: Member,
     labels: Mapping[str, pulumi.Input[str]] | None,
@@ -31,7 +31,7 @@ def key_name(
         purge: lift the protection of a new key; data encrypted with it is unreadable once its versions are destroyed.
     """
     if wanted != CREATE:
-        return pulumi.Output.from_input(wanted) if wanted else None
+        return None if wanted is None else pulumi.Output.from_input(wanted)
     name = component.pulumi_resource_name
     # A key ring can never be deleted, so a new one gets a new name.
     ring = gcp.kms.KeyRing(f"{name}-keys", location=project.region, opts=pulumi.ResourceOptions(parent=component))

@@ -28,7 +28,7 @@ class GcpLogsArgs:
 
     retention_days: int = 14
     """Days to keep lines, 1 to 3650."""
-    kms_key: str | None = None
+    kms_key: pulumi.Input[str] | None = None
     """Full name of a Cloud KMS key that admits Cloud Logging, or `create` for a new one."""
     archive: str | None = None
     """`bucket` or `bigquery`: copy every line to a separate storage bucket or dataset; None makes no archive."""

@@ -9,6 +9,7 @@ import pulumi_gcp as gcp
 
 from ..base import team_labels
 from ..config import StackConfig
+from ..config.later import plain
 from ..describe import as_text, describe
 from ..images import resolve, shared_repositories
 from ..services.queues import make_queues, monitored_by
@@ -44,7 +45,7 @@ class GcpParts:
         self.logs = self._make_logs(name)
         self.network = self._make_network(name)
         self._registry = self._make_registry(name)
-        access = GcpIdentityArgs(list(config.access.submitters), advise=config.access.advise)
+        access = GcpIdentityArgs(plain(config.access.submitters), advise=config.access.advise)
         self.identity = GcpIdentity(f"{name}-identity", access, self.child)
         self._budget = self._make_budget(name)
         self.file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
@@ -114,7 +115,7 @@ class GcpParts:
     def _make_file_system(self, name: str, key: str) -> GcpFileSystem:
         config, shared, existing = self.config, self._shared_network, self.config.network.existing
         given = shared or existing
-        network, subnetwork = (given.network, given.subnetwork) if given else (None, None)
+        network, subnetwork = plain([given.network, given.subnetwork]) if given else (None, None)
         project = gcp.organizations.get_client_config(opts=pulumi.InvokeOptions(parent=self.network)).project
         args = GcpFileSystemArgs(
             file_system=key,
@@ -156,9 +157,9 @@ class GcpParts:
         self.store.grant_work(worker)
         self._registry.grant_pull(worker)
         identity.grant_data(worker, config.data.read, config.data.write)
-        identity.grant_secrets(worker, [secret for queue in queues for secret in queue.secrets.values()])
+        identity.grant_secrets(worker, plain(secret for queue in queues for secret in queue.secrets.values()))
         identity.grant_external_pull(worker, [*named, *config.worker_images.values()])
-        identity.grant_publish(worker, [*config.monitoring.job_channels.values()])
+        identity.grant_publish(worker, plain(config.monitoring.job_channels.values()))
         self._grant_shared_pull(worker)
 
     def _grant_shared_pull(self, member: Member) -> None:
@@ -172,7 +173,7 @@ class GcpParts:
             self._registry.grant_pull(member)
             self._grant_shared_pull(member)
             self.logs.grant_read(member)
-            self.identity.grant_publish(member, [*self.config.monitoring.job_channels.values()])
+            self.identity.grant_publish(member, plain(self.config.monitoring.job_channels.values()))
 
     def exports(self) -> dict[str, Any]:
         """Outputs of a stack, apart from the descriptor, by name."""
@@ -180,7 +181,7 @@ class GcpParts:
             "registry_url": self._registry.url,
             "worker_account": self.identity.email,
             "log_bucket": self.logs.bucket,
-            "submitters": list(self.config.access.submitters),
+            "submitters": plain(self.config.access.submitters),
         }
 
 

@@ -27,7 +27,7 @@ class GcpRegistryArgs:
     """Days after which an untagged image is deleted, unless it is one of those kept."""
     purge: bool = False
     """Lift the protection; a repository is deleted with the images in it."""
-    kms_key: str | None = None
+    kms_key: pulumi.Input[str] | None = None
     """``create``, or the full name of a key that admits Artifact Registry's service agent; not for an imported one."""
     imported: str | None = None
     """Full name of an existing repository to import instead of making one: it keeps its name and outlives the stack."""

@@ -39,7 +39,7 @@ class GcpSharedArgs:
     """Versions kept of each image; the oldest beyond it are deleted."""
     expire_untagged_after_days: int = 14
     """Days after which an untagged image is deleted, unless it is one of those kept."""
-    kms_key: str | None = None
+    kms_key: pulumi.Input[str] | None = None
     """``create``, or the full name of an existing key, for the repository."""
     purge: bool = False
     """Lift the protection of the subnetwork and the repository, which is deleted with the images in it."""

@@ -35,7 +35,7 @@ class GcpStoreArgs:
     """Days after which objects under ``jobs/`` and ``uploads/`` are deleted; None keeps them."""
     expire_state_after_days: int = 30
     """Days after which objects under ``state/`` are deleted."""
-    kms_key: str | None = None
+    kms_key: pulumi.Input[str] | None = None
     """Full name of a Cloud KMS key, or `create` for a new one; None: Google's own encryption."""
     versioning: bool = False
     """Keep overwritten objects for 30 days."""

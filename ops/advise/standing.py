@@ -99,7 +99,8 @@ def standing(about: Subject, book: Book) -> Standing:
 def _network_zones(config: StackConfig) -> int | None:
     network = config.network
     if network.existing:
-        return len(network.existing.subnet_ids or []) or None
+        subnets = network.existing.subnet_ids
+        return len(subnets) or None if isinstance(subnets, list) else None
     return facts(config.cloud).network_zones(config)
 
 

@@ -63,5 +63,16 @@ def test_an_output_may_be_given_where_the_schema_says_so(package):
     check(config(), package._component_defs["Pipeline"].inputs, package._type_defs)
 
 
+def test_a_configs_key_may_be_an_output_where_nothing_is_decided_by_it(package):
+    def program() -> None:
+        existing = {"vpcId": pulumi.Output.from_input("vpc-12345678"), "subnetIds": [Unknown()]}
+        inputs = config(network={"existing": existing}, permissionBoundary=Unknown(), store={"kmsKey": Unknown()})
+        check(inputs, package._component_defs["Pipeline"].inputs, package._type_defs)
+
+    run(program)
+    for wrong in ({"network": Unknown()}, {"queues": {"cpu": Unknown()}}, {"store": {"versioning": Unknown()}}):
+        assert "it decides what is created" in refused(package, "Pipeline", config(**wrong))
+
+
 def test_whole_numbers_are_whole_again():
     assert repr(whole_numbers({"a": [1.0, 0.5, {"b": 3.0}], "c": "1.0"})) == "{'a': [1, 0.5, {'b': 3}], 'c': '1.0'}"

@@ -52,7 +52,7 @@ class AwsMonitoringArgs:
     """Save queries of the log group."""
     notify: list[str] = field(default_factory=list)
     """E-mail addresses that alarms tell, up to 10; not together with `topic`."""
-    topic: str | None = None
+    topic: pulumi.Input[str] | None = None
     """ARN of an existing SNS topic that alarms tell; its policy must let CloudWatch and EventBridge publish."""
     owner: str | None = None
     """Who owns the queues, for the messages; None for the pipeline's name."""

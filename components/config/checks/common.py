@@ -4,12 +4,14 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+import pulumi
 from pydantic import BaseModel
 
 from tidemill import capacity, services
 
 from ... import machines
 from ..errors import ConfigError, key_path, missing, refuse, shown, unknown
+from ..later import is_plain
 from ..models import Data, StackConfig
 from ..mount_models import Mount
 from ..network_models import Network, NewNetwork
@@ -81,10 +83,10 @@ def check_private(cidr: str, path: Sequence[str]) -> None:
         )
 
 
-def check_topics(channels: Mapping[str, str], topic: re.Pattern[str], allowed: str) -> None:
+def check_topics(channels: Mapping[str, pulumi.Input[str]], topic: re.Pattern[str], allowed: str) -> None:
     """Refuse a channel of jobs whose topic is another cloud's."""
     for name, value in channels.items():
-        if not topic.fullmatch(value):
+        if is_plain(value) and not topic.fullmatch(value):
             path = ["monitoring", "job_channels", name]
             raise ConfigError(key_path(path), shown(value), allowed, "Name a topic of this stack's cloud")
 
@@ -98,11 +100,15 @@ def check_all_set(path: Sequence[str], model: BaseModel, keys: Sequence[str]) ->
 
 
 def check_values(
-    path: Sequence[str | int], values: Sequence[str], right: Callable[[str], object], allowed: str, hint: str
+    path: Sequence[str | int],
+    values: Sequence[pulumi.Input[str]],
+    right: Callable[[str], object],
+    allowed: str,
+    hint: str,
 ) -> None:
     """Refuse the first value of a list that belongs to another cloud."""
     for index, value in enumerate(values):
-        if not right(value):
+        if is_plain(value) and not right(value):
             raise ConfigError(key_path([*path, index]), shown(value), allowed, hint)
 
 
@@ -114,10 +120,16 @@ def check_data(data: Data, scheme: str) -> None:
         check_values(["data", key], getattr(data, key), lambda uri: uri.startswith(f"{scheme}://"), allowed, hint)
 
 
+def check_known(path: Sequence[str | int], value: object, why: str) -> None:
+    """Refuse an output where a name must be known before anything is made."""
+    if not is_plain(value):
+        raise ConfigError(key_path(path), shown(value), "a plain value", f"Write it down: {why}")
+
+
 def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], allowed: str) -> None:
     """Refuse another cloud's `kms_key`."""
     value = getattr(model, "kms_key")  # noqa: B009  two models have it
-    if value not in (None, "create") and not pattern.fullmatch(value):
+    if is_plain(value) and value != "create" and not pattern.fullmatch(value):
         raise ConfigError(
             key_path([*path, "kms_key"]), shown(value), f"{allowed}, or create", "Name a key of the stack's cloud"
         )
@@ -190,7 +202,7 @@ def check_reservations(path: Path, queue: Queue, pattern: re.Pattern[str], allow
 def check_secrets(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: str, hint: str) -> None:
     """Secrets must be references; any other value is never shown."""
     for name, value in queue.secrets.items():
-        if not pattern.fullmatch(value):
+        if is_plain(value) and not pattern.fullmatch(value):
             raise ConfigError(
                 key_path([*path, "secrets", name]),
                 f"a text of {len(value)} characters (not shown)",

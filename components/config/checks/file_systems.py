@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 from ..errors import ConfigError, key_path, missing, nearest, refuse, shown
 from ..file_system_models import FileSystem
+from ..later import is_plain
 from ..models import StackConfig
 from ..queue_models import Queue
 from ..types import AWS_KEY, GCP_KEY
@@ -65,7 +66,7 @@ def check_on_gcp(config: StackConfig) -> None:
 
 
 def _check_key(name: str, made: FileSystem, pattern: re.Pattern[str], allowed: str) -> None:
-    if made.kms_key not in (None, "create") and not pattern.fullmatch(made.kms_key):
+    if is_plain(made.kms_key) and made.kms_key != "create" and not pattern.fullmatch(made.kms_key):
         raise ConfigError(
             key_path(["file_systems", name, "kms_key"]),
             shown(made.kms_key),

@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 
+import pulumi
+
 from ...rooms import cloud_room
 from ..errors import ConfigError, key_path, refuse, shown
+from ..later import is_plain
 from ..models import StackConfig
 
-Named = tuple[tuple[str | int, ...], str | None]
+Named = tuple[tuple[str | int, ...], pulumi.Input[str] | None]
 """A key's place in the config, and its value."""
 
 _REGION = re.compile(r"arn:[^:]*:[^:]*:([^:]+):.*|.*/(?:locations|regions)/([^/]+)/.*")
@@ -25,17 +28,17 @@ def check_place(config: StackConfig, region: str | None, project: str | None) ->
     """
     imports = [*_imports(config)]
     for path, value in [*imports, *_used(config)]:
-        if value and (match := _REGION.fullmatch(value)):
+        if is_plain(value) and (match := _REGION.fullmatch(value)):
             _same(path, value, "region", match[1] or match[2], region)
     for path, value in imports:
-        if value and value.startswith("projects/"):
+        if is_plain(value) and value.startswith("projects/"):
             _same(path, value, "project", value.split("/")[1], project)
     for prefix, keys in cloud_room(config.cloud, "keys").UNAVAILABLE.items():
         for key, fix in keys.items():
             if region and region.startswith(prefix):
                 refuse([], config, key, f"nothing in {region}, which lacks the service", fix)
     for path, zone in _zones(config):
-        if zone and region and len(zone) > 1 and not zone.startswith(region):
+        if is_plain(zone) and region and len(zone) > 1 and not zone.startswith(region):
             raise ConfigError(
                 key_path(path), shown(zone), f"zones of {region}, the stack's region", "Name its letter, such as a"
             )

@@ -7,6 +7,7 @@ too small there; tests/components/test_policy_sizes.py compares it with the poli
 from collections.abc import Collection, Iterable
 
 from ..errors import ConfigError, key_path
+from ..later import length
 from ..models import StackConfig
 from ..queue_models import Queue
 from .images import repository_of, shared_repository_of
@@ -28,6 +29,8 @@ _FIRST, _FURTHER, _ADVISE, _INLINE, _TRUST = 2_430, 200, 340, 1_500, 150
 """Characters that every stack has, with the longest names: of the first of the submitters' policies, of each further
 one, of the one with advice, of a role's inline policies and of a trust policy."""
 
+_OUTPUT = 128
+"""Characters that an output counts as, which has no value yet. IAM has the last word."""
 _STATEMENT = 250
 """Characters of a statement on a repository or topics, without those that are named one by one."""
 
@@ -92,7 +95,7 @@ def _looks(config: StackConfig) -> int:
     topics = config.monitoring.job_channels.values()
     repositories = any("://" in image for image in _images(config)) or bool(config.registry.repositories)
     statements = _STATEMENT * (2 * repositories + bool(topics))
-    return statements + _listed(_named_repositories(config)) + sum(3 + len(topic) for topic in topics)
+    return statements + _listed(_named_repositories(config)) + sum(3 + length(topic, _OUTPUT) for topic in topics)
 
 
 def _check_submitters(config: StackConfig) -> None:
@@ -135,8 +138,8 @@ def _check_inline(config: StackConfig) -> None:
     topics = config.monitoring.job_channels.values()
     data = [*config.data.read, *config.data.write]
     # Each secret is listed with and without the suffix that Secrets Manager gives it.
-    starts = sum(2 * len(arn) + 13 for arn in secrets) + _listed(repositories)
-    jobs = _data_size(config, data) + sum(3 + len(topic) for topic in topics)
+    starts = sum(2 * length(arn, _OUTPUT) + 13 for arn in secrets) + _listed(repositories)
+    jobs = _data_size(config, data) + sum(3 + length(topic, _OUTPUT) for topic in topics)
     for key, what, needed in (
         ("queues", f"{len(secrets)} secrets and {len(repositories)} repositories", starts),
         ("data", f"{len(data)} buckets and prefixes and {len(topics)} topics", jobs),
@@ -155,12 +158,12 @@ def _data_size(config: StackConfig, uris: Collection[str]) -> int:
     buckets = {uri.split("/")[2] for uri in uris}
     listed = sum(125 + len(bucket) for bucket in buckets)
     named = sum(14 + len(uri) + 4 + len(uri.split("/", 3)[-1] if uri.count("/") > 2 else "") for uri in uris)
-    return listed + named + sum(3 + len(key) for key in config.data.kms_keys) if uris else 0
+    return listed + named + sum(3 + length(key, _OUTPUT) for key in config.data.kms_keys) if uris else 0
 
 
 def _check_trust(config: StackConfig) -> None:
     principals = config.access.submitters
-    size = _TRUST + sum(len(each) + len('"", ') for each in principals)
+    size = _TRUST + sum(length(each, _OUTPUT) + len('"", ') for each in principals)
     if size > MOST_TRUST:
         raise ConfigError(
             key_path(["access", "submitters"]),

@@ -72,7 +72,7 @@ class GcpMonitoringArgs:
     """Save queries of the workers' log."""
     notify: list[str] = field(default_factory=list)
     """E-mail addresses that alarms tell, up to 10."""
-    channels: list[str] = field(default_factory=list)
+    channels: Sequence[pulumi.Input[str]] = field(default_factory=list)
     """Full names of existing notification channels that alarms tell as well."""
     owner: str | None = None
     """Who owns the queues, for the messages; None for the pipeline's name."""

@@ -190,6 +190,7 @@ def _secrets(path: Path, queue: Queue) -> None:
                 f"a name that does not start with {', '.join(_TAKEN_VARIABLES)}",
                 "Rename it; the worker's own login reads such variables",
             )
+        common.check_known([*path, "secrets", name], queue.secrets[name], "its grant is a resource with its name")
     common.check_secrets(
         path,
         queue,

@@ -15,6 +15,7 @@ import pulumi
 from tidemill.descriptor import MIN_WORKER
 
 from ...config import Mount, Queue
+from ...config.later import is_plain
 from ...machines import MachineType
 from ..queues import worker_variables
 
@@ -126,7 +127,9 @@ def _settings(settings: Queue, host: Host) -> str:
     }
     lists = {
         "STEPS": steps(settings, host),
-        "SECRETS": [f"{key}={version(reference)}" for key, reference in sorted(settings.secrets.items())],
+        "SECRETS": [
+            f"{key}={version(reference)}" for key, reference in sorted(settings.secrets.items()) if is_plain(reference)
+        ],
         "OPTIONS": options(settings, host),
         "COMMAND": ["start"] if host.worker_image else ["python3", "-m", "tidemill.worker"],
     }

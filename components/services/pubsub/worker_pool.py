@@ -11,6 +11,7 @@ from tidemill.fleet import FleetGroup, FleetQueue
 
 from ...base import as_args, token
 from ...config import ConfigError, Queue, QueueKeys
+from ...config.checks.common import check_known
 from ...config.checks.file_systems import check_file_systems
 from ...config.errors import key_path
 from ...gcp.machine_image import check_image
@@ -117,6 +118,8 @@ class GcpWorkerPool(pulumi.ComponentResource):
         super().__init__(token(GcpWorkerPool), name, None, opts)
         settings = parsed(args.settings, args.queue)
         check_file_systems(args.queue, settings, args.file_systems)
+        for variable, reference in settings.secrets.items():
+            check_known(["queues", args.queue, "secrets", variable], reference, "machines get it as a text")
         project = Project(self)
         imported = None
         if args.imported_topic and args.imported_subscription:
