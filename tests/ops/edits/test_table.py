@@ -81,8 +81,9 @@ def outcome(row: str, folder: Path) -> tuple[list[str], list[Finding]]:  # noqa:
     named = edit.get("new", named)
     path = f"stacks/Pulumi.{named}.yaml"
     sources = [tuple(each) for each in edit.get("source", [])]
-    texts = {path: tuple(yaml.safe_dump({**top, "config": each}, sort_keys=False, allow_unicode=True)
-                         for top, each in zip(edit.get("top", [{}, {}]), (before, after), strict=True))}  # fmt: skip
+    was, now = (yaml.safe_dump({**top, "config": each}, sort_keys=False, allow_unicode=True)
+                for top, each in zip(edit.get("top", [{}, {}]), (before, after), strict=True))  # fmt: skip
+    texts: dict[str, tuple[str | None, str | None]] = {path: (was, now)}
     if "new" in edit:
         texts[path] = (None, texts[path][1])
     for file, old, new in sources:
@@ -105,10 +106,11 @@ def outcome(row: str, folder: Path) -> tuple[list[str], list[Finding]]:  # noqa:
     stack_file.write_text(texts[path][1] or "")
     if "raw" in edit:
         stack_file.write_text((ROOT / path).read_text().replace(*edit["raw"]))
+    others = []
     if "copy" in edit:
         shutil.copy(stack_file, stack_file.with_name(f"Pulumi.{edit['copy']}.yaml"))
         stack_file, others = stack_file.with_name(f"Pulumi.{edit['copy']}.yaml"), [stack_file]
-    if faults := check.problems([stack_file], others if "copy" in edit else []):
+    if faults := check.problems([stack_file], others):
         return faults, []
     programs = [each for each in sources if each[0].startswith(("components/", "tidemill/"))]
     if before == after and not programs:
