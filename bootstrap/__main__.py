@@ -9,10 +9,10 @@ import pulumi
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from components.config import ConfigError
-from components.config.bootstrap_models import from_pulumi
+from components.config.bootstrap_models import PROJECT
 
 try:
-    config = from_pulumi()
+    config = PROJECT.from_program()
     # Imported late: an environment for one cloud has no other's SDK.
     home = import_module(f"bootstrap.{config.cloud}").make(config)
 except ConfigError as error:

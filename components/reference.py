@@ -28,14 +28,14 @@ Editors complete the keys from [stacks/schema.json](../stacks/schema.json); `pyt
 
 _FILES = {
     PROJECT: "`stacks/Pulumi.<stack>.yaml`",
-    SHARED: "`shared/Pulumi.<stack>.yaml`, the shared stack",
-    BOOTSTRAP: "`bootstrap/Pulumi.<stack>.yaml`, the stack of an account or project",
+    SHARED.name: "`shared/Pulumi.<stack>.yaml`, the shared stack",
+    BOOTSTRAP.name: "`bootstrap/Pulumi.<stack>.yaml`, the stack of an account or project",
 }
 
 
 def text() -> str:
     parts = [_HEAD]
-    for model, project in ((StackConfig, PROJECT), (SharedConfig, SHARED), (BootstrapConfig, BOOTSTRAP)):
+    for model, project in ((StackConfig, PROJECT), (SharedConfig, SHARED.name), (BootstrapConfig, BOOTSTRAP.name)):
         parts += _document(model, project)
     return "\n".join(parts)
 

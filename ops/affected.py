@@ -17,7 +17,7 @@ from components.rooms import CLOUDS, DEFAULT
 from ops import git
 from ops.ci import logins
 from ops.imports import closure
-from ops.project import HOMES, POLICY, ROOT, STACKS, every_file, home_of, named, of_file, stack_file
+from ops.project import POLICY, ROOT, STACKS, every_file, home_of, named, of_file, project_name, stack_file
 from ops.review.document import Base
 from tidemill import services
 
@@ -193,7 +193,7 @@ def _as_it_was(name: str, text: str) -> Stack:
     """A stack by the text of its file, which may be wrong: nothing reads it any more."""
     try:
         keys = yaml.safe_load(text)["config"]
-        own = HOMES[home][0] if (home := home_of(name)) else "tidemill"
+        own = project_name(name)
         cloud, environment = keys.get(f"{own}:cloud", DEFAULT), keys.get("tidemill:environment", "")
         return replace(_stack(name, cloud, environment, keys.get(f"{cloud}:region", "")), removed=True)
     except (yaml.YAMLError, TypeError, KeyError, AttributeError):

@@ -126,7 +126,7 @@ def _same_place(base: Base, stack: str, folder: Path, today: Path) -> None:
     settings, now = (
         yaml.safe_load(each.read_text(encoding="utf-8")) for each in (path, project.settings_file(stack, today))
     )
-    name = project.HOMES[home][0] if (home := project.home_of(stack)) else "tidemill"
+    name = project.project_name(stack)
     clouds = [each["config"].get(f"{name}:cloud", DEFAULT) for each in (settings, now)]
     if clouds[0] != clouds[1]:
         raise click.ClickException(

@@ -105,7 +105,7 @@ def _of_home(path: Path, stack: str) -> str | None:
         project.of_file(path, stack)
     except ConfigError as error:
         return str(error)
-    own = project.HOMES[project.home_of(stack)][0]
+    own = project.project_name(stack)
     wrong = misspelled(key for key in map(str, read_file(path)["config"]) if not key.startswith(f"{own}:"))
     return str(wrong) if wrong else None
 

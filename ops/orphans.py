@@ -53,7 +53,7 @@ def deployed() -> dict[str, int]:
         click.ClickException: The backend cannot be read.
     """
     found = {}
-    folders = {"tidemill": "", **{name: f"{home}/" for home, (name, *_) in project.HOMES.items()}}
+    folders = {"tidemill": "", **{home.project.name: f"{folder}/" for folder, home in project.HOMES.items()}}
     for each in answered("stack", "ls", "--all", "--json"):
         # `organization/project/stack`; the engine leaves out what is of this folder's project, or of the user.
         *others, name = each["name"].split("/")

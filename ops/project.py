@@ -1,7 +1,7 @@
 """The Pulumi project of this repository, and writable copies of it."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import yaml
@@ -9,6 +9,7 @@ import yaml
 from components.config import ConfigError, StackConfig, bootstrap_models, from_file, shared_models
 from components.config.bootstrap_models import BootstrapConfig
 from components.config.errors import nearest
+from components.config.home_files import HomeProject
 from components.config.shared_models import SharedConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,12 +18,18 @@ POLICY = ROOT / "policy"
 
 CODE = ("Pulumi.yaml", "__main__.py", "components", "tidemill")
 """The files and folders of a stack's program."""
-HOMES = {
-    "bootstrap": (bootstrap_models.PROJECT, bootstrap_models.from_file, "account"),
-    "shared": (shared_models.PROJECT, shared_models.from_file, "shared"),
-}
+
+
+class Home(NamedTuple):
+    """A project beside the stacks', and the policy pack's config that judges it."""
+
+    project: HomeProject[BootstrapConfig] | HomeProject[SharedConfig]
+    policies: str
+
+
+HOMES = {"bootstrap": Home(bootstrap_models.PROJECT, "account"), "shared": Home(shared_models.PROJECT, "shared")}
 """The folders of the projects beside the stacks': an administrator's. A stack of theirs is named with its folder,
-`bootstrap/account`. The project's name, the reader of its files, and the policy pack's config."""
+`bootstrap/account`."""
 _LINKED = (*CODE, "policy", ".venv")
 # Keys that tie a stack file to the backend that keeps its secrets.
 _SECRETS = ("secretsprovider", "encryptedkey", "encryptionsalt")
@@ -36,6 +43,11 @@ def home_of(stack: str) -> str:
     """The folder of the project that a stack is of: `bootstrap` or `shared`; empty for a stack of stacks/."""
     folder = stack.partition("/")[0]
     return folder if folder in HOMES and "/" in stack else ""
+
+
+def project_name(stack: str) -> str:
+    """The name of the project that a stack is of, which its keys begin with."""
+    return HOMES[home].project.name if (home := home_of(stack)) else "tidemill"
 
 
 def engine_name(stack: str) -> str:
@@ -77,7 +89,7 @@ def of_file(path: Path, stack: str) -> AnyConfig:
         ConfigError: the first thing that is wrong, as one line.
     """
     home = home_of(stack)
-    return HOMES[home][1](path) if home else from_file(path)
+    return HOMES[home].project.from_file(path) if home else from_file(path)
 
 
 def stack_file(stack: str) -> Path:
@@ -125,7 +137,7 @@ def read_any(stack: str) -> AnyConfig:
 
 def environment_of(stack: str, config: AnyConfig) -> str:
     """The name of the policy pack's config for a stack."""
-    return config.environment if isinstance(config, StackConfig) else HOMES[home_of(stack)][2]
+    return config.environment if isinstance(config, StackConfig) else HOMES[home_of(stack)].policies
 
 
 def policy_config(environment: str) -> Path:

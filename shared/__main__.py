@@ -9,13 +9,13 @@ import pulumi
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from components import money
-from components.config.shared_models import from_pulumi
+from components.config.shared_models import PROJECT
 
 
 def main() -> None:
     """Build the stack; an invalid config ends the run with one line before anything is created."""
     stack = pulumi.get_stack()
-    config = from_pulumi()
+    config = PROJECT.from_program()
     if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.shared_note(config, region)):
         pulumi.log.info(cost)
     # Imported late: a cloud's SDK takes seconds to load.

@@ -1,18 +1,15 @@
 """The config of the bootstrap stack: the keys ``tidemill-bootstrap:<field of BootstrapConfig>``."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
 from ..ci import AwsCiModel
 from ..rooms import DEFAULT, CloudName, cloud_room
-from . import home_files
+from .home_files import HomeProject
 from .model import Model
 from .types import matching, unique
-
-PROJECT = "tidemill-bootstrap"
 
 _SERVICE = matching(re.compile(r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?"), "a service such as batch.amazonaws.com")
 _API = matching(re.compile(r"[a-z0-9-]+\.googleapis\.com"), "an API such as compute.googleapis.com")
@@ -48,23 +45,8 @@ class BootstrapConfig(Model):
         return value or None
 
 
-def from_pulumi() -> BootstrapConfig:
-    """The config of the bootstrap stack that the running program is for.
-
-    Raises:
-        ConfigError: the first thing that is wrong, as one line.
-    """
-    return home_files.from_program(PROJECT, BootstrapConfig, _check)
-
-
-def from_file(path: Path) -> BootstrapConfig:
-    """The config in a file of ``bootstrap/``.
-
-    Raises:
-        ConfigError: the first thing that is wrong, as one line.
-    """
-    return home_files.from_file(path, PROJECT, BootstrapConfig, _check)
-
-
 def _check(config: BootstrapConfig) -> None:
     cloud_room(config.cloud, "checks").check_bootstrap(config)
+
+
+PROJECT = HomeProject("tidemill-bootstrap", BootstrapConfig, _check)

@@ -1,21 +1,18 @@
 """The config of the platform team's shared stack: the keys ``tidemill-shared:<field of SharedConfig>``."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ..rooms import DEFAULT, CloudName, cloud_room
-from . import home_files
 from .checks.common import check_range
 from .checks.tags import check_each, check_together
+from .home_files import HomeProject
 from .model import Model
 from .models import Images
 from .network_models import NewNetwork
 from .types import matching, unique
-
-PROJECT = "tidemill-shared"
 
 _SERVICE = matching(re.compile(r"[a-z0-9][a-z0-9.-]{0,62}"), "the name of a service's endpoint, such as secretsmanager")
 
@@ -49,26 +46,11 @@ class SharedConfig(Model):
     purge: bool = Field(default=False, description="Lift protection, and let destroy delete the images.")
 
 
-def from_pulumi() -> SharedConfig:
-    """The config of the shared stack that the running program is for.
-
-    Raises:
-        ConfigError: the first thing that is wrong, as one line.
-    """
-    return home_files.from_program(PROJECT, SharedConfig, _check)
-
-
-def from_file(path: Path) -> SharedConfig:
-    """The config in a file of ``shared/``.
-
-    Raises:
-        ConfigError: the first thing that is wrong, as one line.
-    """
-    return home_files.from_file(path, PROJECT, SharedConfig, _check)
-
-
 def _check(config: SharedConfig) -> None:
     check_range(config.network, ["network"])
     cloud_room(config.cloud, "checks").check_shared(config)
     check_each(["tags"], config.tags, config.cloud)
     check_together(["tags"], config.tags, config.cloud)
+
+
+PROJECT = HomeProject("tidemill-shared", SharedConfig, _check)
