@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
-import requests
 
-from ops.ci.gitlab import GitLab, GitLabError
+from ops.ci.gitlab import GitLab
+from ops.ci.rest import HostError, Rest
 
 MOST = 65_536
 """Characters of a comment or an issue. Source: GitHub's answer, "body is too long (maximum is 65536 characters)"."""
 MARK = "<!-- tidemill: review -->"
 LABEL = "drift"
 
-_TIMEOUT_SECONDS = 30
-_PAGE = 100
 _CUT = "\n\n… Cut here: GitHub accepts no more.\n"
-
-
-class GitHubError(Exception):
-    """GitHub refused a request or did not answer; the text has the request and the answer."""
 
 
 class GitHub:
@@ -40,10 +33,9 @@ class GitHub:
     """
 
     def __init__(self, repository: str, token: str, api: str = "https://api.github.com") -> None:
-        self._base = f"{api.rstrip('/')}/repos/{repository}"
-        self._session = requests.Session()
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
-        self._session.headers.update({"Authorization": f"Bearer {token}", **headers})
+        base, token = f"{api.rstrip('/')}/repos/{repository}", f"Bearer {token}"
+        self._rest = Rest(base, {"Authorization": token, **headers}, redirects=True)
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> GitHub:
@@ -67,20 +59,20 @@ class GitHub:
             only_edit: If there is no comment yet, write none and return None.
         """
         text = {"body": fitting(f"{mark}\n{body}")}
-        for existing in self._pages(f"issues/{pull}/comments", {}):
+        for existing in self._rest.pages(f"issues/{pull}/comments"):
             if existing["body"].startswith(mark):
-                return self._call("PATCH", f"issues/comments/{existing['id']}", text)["html_url"]
-        return None if only_edit else self._call("POST", f"issues/{pull}/comments", text)["html_url"]
+                return self._rest.call("PATCH", f"issues/comments/{existing['id']}", text)["html_url"]
+        return None if only_edit else self._rest.call("POST", f"issues/{pull}/comments", text)["html_url"]
 
     def open_issue(self, title: str, body: str, label: str = LABEL) -> str:
         """Open the issue with a title, or update the open one; return its URL."""
         text = {"body": fitting(body)}
         if (number := self._open(title, label)) is not None:
-            return self._call("PATCH", f"issues/{number}", text)["html_url"]
-        made = self._call("POST", "issues", {"title": title, "labels": [label], **text})
+            return self._rest.call("PATCH", f"issues/{number}", text)["html_url"]
+        made = self._rest.call("POST", "issues", {"title": title, "labels": [label], **text})
         if label not in {each["name"] for each in made["labels"]}:
             # The label is how the issue is found again: without it, each night would open another issue.
-            raise GitHubError(f"{made['html_url']} did not get the label {label!r}: the token may not write issues")
+            raise HostError(f"{made['html_url']} did not get the label {label!r}: the token may not write issues")
         return made["html_url"]
 
     def close_issue(self, title: str, reason: str, label: str = LABEL) -> str | None:
@@ -88,33 +80,15 @@ class GitHub:
         number = self._open(title, label)
         if number is None:
             return None
-        self._call("POST", f"issues/{number}/comments", {"body": fitting(reason)})
+        self._rest.call("POST", f"issues/{number}/comments", {"body": fitting(reason)})
         closed = {"state": "closed", "state_reason": "completed"}
-        return self._call("PATCH", f"issues/{number}", closed)["html_url"]
+        return self._rest.call("PATCH", f"issues/{number}", closed)["html_url"]
 
     def _open(self, title: str, label: str) -> int | None:
         """The number of the oldest open issue with a title and a label."""
         order = {"state": "open", "labels": label, "sort": "created", "direction": "asc"}
-        issues = (issue for issue in self._pages("issues", order) if "pull_request" not in issue)
+        issues = (issue for issue in self._rest.pages("issues", order) if "pull_request" not in issue)
         return next((issue["number"] for issue in issues if issue["title"] == title), None)
-
-    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        page, items = 1, [{}] * _PAGE
-        while len(items) == _PAGE:
-            items = self._call("GET", path, query={**query, "per_page": str(_PAGE), "page": str(page)})
-            yield from items
-            page += 1
-
-    def _call(self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None) -> Any:
-        try:
-            answer = self._session.request(
-                method, f"{self._base}/{path}", json=body, params=query, timeout=_TIMEOUT_SECONDS
-            )
-        except requests.RequestException as error:
-            raise GitHubError(f"{method} {path}: {error}") from None
-        if not answer.ok:
-            raise GitHubError(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
-        return answer.json()
 
 
 def keep_issue(github: GitHub, title: str, text: str, *, needed: bool) -> None:
@@ -125,7 +99,7 @@ def keep_issue(github: GitHub, title: str, text: str, *, needed: bool) -> None:
     """
     try:
         address = github.open_issue(title, text) if needed else github.close_issue(title, text)
-    except GitHubError as error:
+    except HostError as error:
         raise click.ClickException(str(error)) from None
     if address:
         click.echo(address)
@@ -153,7 +127,7 @@ def comment(pull: int, only_edit: bool, file: Path) -> None:
     host = (GitLab if os.environ.get("GITLAB_CI") else GitHub).of_environment(os.environ)
     try:
         address = host.comment(pull, file.read_text(encoding="utf-8"), MARK, only_edit=only_edit)
-    except (GitHubError, GitLabError) as error:
+    except HostError as error:
         raise click.ClickException(str(error)) from None
     if address:
         click.echo(address)

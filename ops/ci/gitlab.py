@@ -7,23 +7,17 @@ not write notes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import click
-import requests
+
+from ops.ci.rest import Rest
 
 MOST = 1_000_000
 """Characters of a note. Source: https://docs.gitlab.com/administration/instance_limits/#size-of-comments-and-descriptions"""
 TOKEN = "TIDEMILL_GITLAB_TOKEN"
 
-_TIMEOUT_SECONDS = 30
-_PAGE = 100
 _CUT = "\n\n… Cut here: GitLab accepts no more.\n"
-
-
-class GitLabError(Exception):
-    """GitLab refused a request or did not answer; the text has the request and the answer."""
 
 
 class GitLab:
@@ -36,9 +30,8 @@ class GitLab:
     """
 
     def __init__(self, api: str, project: str, token: str) -> None:
-        self._base = f"{api.rstrip('/')}/projects/{project}"
-        self._session = requests.Session()
-        self._session.headers.update({"PRIVATE-TOKEN": token})
+        self._project = f"projects/{project}"
+        self._rest = Rest(api.rstrip("/"), {"PRIVATE-TOKEN": token}, redirects=False)
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> GitLab:
@@ -66,33 +59,11 @@ class GitLab:
             mark: An HTML comment, which GitLab does not show.
             only_edit: If there is no note yet, write none and return None.
         """
-        notes = f"merge_requests/{pull}/notes"
+        notes = f"{self._project}/merge_requests/{pull}/notes"
         whole = f"{mark}\n{body}"
         text = {"body": whole if len(whole) <= MOST else whole[: MOST - len(_CUT)] + _CUT}
-        mine = self._call("GET", self._root("user"))["id"]
-        for existing in self._pages(notes):
+        mine = self._rest.call("GET", "user")["id"]
+        for existing in self._rest.pages(notes):
             if existing["body"].startswith(mark) and existing["author"]["id"] == mine:
-                return str(self._call("PUT", f"{self._base}/{notes}/{existing['id']}", text)["id"])
-        return None if only_edit else str(self._call("POST", f"{self._base}/{notes}", text)["id"])
-
-    def _root(self, path: str) -> str:
-        return f"{self._base.rpartition('/projects/')[0]}/{path}"
-
-    def _pages(self, path: str) -> Iterator[dict[str, Any]]:
-        page, items = 1, [{}] * _PAGE
-        while len(items) == _PAGE:
-            query = {"per_page": str(_PAGE), "page": str(page)}
-            items = self._call("GET", f"{self._base}/{path}", query=query)
-            yield from items
-            page += 1
-
-    def _call(self, method: str, address: str, body: Any = None, query: Mapping[str, str] | None = None) -> Any:
-        try:
-            answer = self._session.request(
-                method, address, json=body, params=query, timeout=_TIMEOUT_SECONDS, allow_redirects=False
-            )
-        except requests.RequestException as error:
-            raise GitLabError(f"{method} {address}: {error}") from None
-        if answer.status_code not in (200, 201):
-            raise GitLabError(f"{method} {address}: {answer.status_code} {answer.text[:300]}")
-        return answer.json()
+                return str(self._rest.call("PUT", f"{notes}/{existing['id']}", text)["id"])
+        return None if only_edit else str(self._rest.call("POST", notes, text)["id"])

@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ops.github import MARK, MOST, GitHub, GitHubError, fitting
+from ops.ci.rest import HostError
+from ops.github import MARK, MOST, GitHub, fitting
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token"
@@ -132,7 +133,7 @@ def test_a_stack_has_one_open_issue_which_closes_when_it_is_clean(fake, github):
 
 def test_an_issue_that_would_not_be_found_again_is_an_error(fake, github):
     fake.keeps_labels = False
-    with pytest.raises(GitHubError, match="did not get the label 'drift'"):
+    with pytest.raises(HostError, match="did not get the label 'drift'"):
         github.open_issue("Drift: vision-prod", "one")
 
 
