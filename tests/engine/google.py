@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from localcloud.cloud import GcpCloud
+from tests.harness import Project
 
 _TIMEOUT_SECONDS = 120
 _SETTINGS = ("/cmekSettings", "/serviceAccount")
@@ -67,3 +72,17 @@ class Google:
 
 def _is_past(name: str, content: Any) -> bool:
     return "/operations/" in name or (isinstance(content, dict) and content.get("deleted") is True)
+
+
+@contextmanager
+def purgeable_demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A copy of demo-gcp that may be purged, on a localcloud of its own with what the stack names."""
+    with GcpCloud(tmp_path_factory.mktemp("localcloud")) as running:
+        google = Google(running)
+        google.make_account("photographer")
+        google.make_bucket("tidemill-demo-photos")
+        project = Project(tmp_path_factory.mktemp("demo-gcp"), running.env, "demo-gcp")
+        with project.config() as config:
+            config["gcp:project"] = google.project
+            config["tidemill:allow"] = ["purge"]
+        yield project

@@ -5,9 +5,8 @@ localcloud starts no machine here, and has neither drivers nor disks: those show
 
 import json
 
-from localcloud.cloud import GcpCloud
 from tests.components.stacks import OWN_AMI, QUEUES
-from tests.engine.google import Google
+from tests.engine.google import purgeable_demo
 from tests.engine.inventory import client
 from tests.harness import Project
 
@@ -44,13 +43,7 @@ def test_a_stack_on_aws_has_every_kind(cloud, new_project):
 
 
 def test_a_stack_on_gcp_has_every_kind(tmp_path_factory):
-    with GcpCloud(tmp_path_factory.mktemp("localcloud")) as running:
-        google = Google(running)
-        google.make_account("photographer")
-        google.make_bucket("tidemill-demo-photos")
-        project = Project(tmp_path_factory.mktemp("demo-gcp"), running.env, "demo-gcp")
+    with purgeable_demo(tmp_path_factory) as project:
         with project.config() as config:
-            config["gcp:project"] = google.project
-            config["tidemill:allow"] = ["purge"]
             config["tidemill:queues"] = QUEUES["gcp"]
         settles_and_goes(project)
