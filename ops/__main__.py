@@ -14,7 +14,7 @@ COMMANDS = {
     "advise": ("ops.advise.command", "Say which families, zones and rungs a queue should have."),
     "affected": ("ops.affected", "List the stacks that a change can affect."),
     "check": ("ops.check", "Validate stack files, without an engine or a cloud."),
-    "comment": ("ops.github", "Write or update the comment under a pull request on GitHub."),
+    "comment": ("ops.ci.github", "Write or update the comment under a pull request on GitHub."),
     "costs": ("ops.costs.command", "Show what teams really cost per month, beside their estimate."),
     "deploy": ("ops.deploy", "Bring a stack up on your login, as planned."),
     "drift": ("ops.drift", "Compare what is deployed with what the code says."),

@@ -21,7 +21,7 @@ from components.schema import schema
 from ops import project
 from ops.clouds import facts
 from ops.provider_settings import misspelled
-from ops.review.required_tags import lacking
+from ops.required_tags import lacking
 
 WRONG = 2
 _NO_ENVIRONMENTS = {"account", "default", "shared"}

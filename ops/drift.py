@@ -10,8 +10,8 @@ import click
 
 from ops.additions import Addition
 from ops.additions.ask import additions
+from ops.ci.github import GitHub, keep_issue
 from ops.engine_messages import advice
-from ops.github import GitHub, keep_issue
 from ops.preview import document_of
 from ops.project import engine_name, home_of, read_any
 from ops.review.document import parse

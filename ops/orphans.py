@@ -10,8 +10,8 @@ import click
 from ops import project
 from ops.affected import Stack
 from ops.ci import logins
+from ops.ci.github import GitHub, keep_issue
 from ops.engine import answered
-from ops.github import GitHub, keep_issue
 from ops.review.document import VERSION
 
 TITLE = "Stacks without a file"

@@ -14,7 +14,7 @@ from components.rooms import CLOUDS, DEFAULT, cloud_room
 from ops import project
 from ops.check import problems
 from ops.clouds import facts
-from ops.review.required_tags import to_fill_in
+from ops.required_tags import to_fill_in
 
 _QUEUE, _IMAGE = "cpu", "registry://app:1.0.0"
 _PRODUCTION = "prod"

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ops.engine_messages import advice
+from ops.required_tags import required
 from ops.review import access, capacity, compute, network, results, spot, state, tags, watch, work
 from ops.review.capacity import Prices
 from ops.review.diffs import properties
 from ops.review.document import Preview, Step
 from ops.review.models import SEVERITIES, Change, Finding, Review, StackReview
-from ops.review.required_tags import required
 from ops.review.values import clean
 from tidemill import prices as known_prices
 

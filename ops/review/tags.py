@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ops.required_tags import OURS, Required
 from ops.review.document import Step
 from ops.review.models import Finding, Severity
-from ops.review.required_tags import OURS, Required
 from ops.review.values import is_unknown, objects
 from tidemill.figures import counted
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from ops.additions import Addition
+from ops.ci.github import GitHub
 from ops.drift import drift
-from ops.github import GitHub
 
 LOGS = (
     "urn:pulumi:vision-prod::tidemill::tidemill:index:Pipeline$aws:cloudwatch/logGroup:LogGroup::vision-prod-logs-group"

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ops import affected, orphans, project
-from ops.github import GitHub
+from ops.ci.github import GitHub
 from ops.preview import preview
 from ops.review.build import build
 from ops.review.command import review

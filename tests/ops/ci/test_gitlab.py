@@ -18,7 +18,7 @@ import yaml
 from click.testing import CliRunner
 
 from ops.__main__ import main
-from ops.github import comment
+from ops.ci.github import comment
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "glpat-not-to-be-printed"

@@ -12,15 +12,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from ops.ci.github import MARK, MOST, GitHub, fitting
 from ops.ci.rest import HostError
-from ops.github import MARK, MOST, GitHub, fitting
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token"
 
 
 class Fake(ThreadingHTTPServer):
-    """The endpoints that ops/github.py calls. https://docs.github.com/en/rest/issues"""
+    """The endpoints that ops/ci/github.py calls. https://docs.github.com/en/rest/issues"""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
