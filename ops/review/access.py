@@ -9,7 +9,7 @@ from typing import Any
 
 from ops.clouds import facts
 from ops.clouds.gcp import ADMITS
-from ops.review import work
+from ops.review import lost_access
 from ops.review.compute import QUEUE
 from ops.review.diffs import roots
 from ops.review.document import Step
@@ -79,7 +79,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         if step.op == "delete":
             yield from _bounds_deleted(step, deleted)
         if not queues_go:
-            yield from work.lost(step, deleted)
+            yield from lost_access.findings(step, deleted)
         if step.op in ("same", "read", "refresh", "delete") or not step.new_state:
             continue
         if step.type.startswith("aws:"):
