@@ -210,11 +210,12 @@ def why(paths: Iterable[str], candidates: Iterable[Stack]) -> dict[str, str]:
     Nothing affects a removed stack but the removal of its file.
     """
     listed = list(candidates)
+    homes = {stack.stack: _of_home(stack) for stack in listed if home_of(stack.stack)}
     reasons: dict[str, str] = {}
     for path in paths:
         own, whose = _STACK_FILE.fullmatch(path), scope(path)
         for stack in listed:
-            reached = path in _of_home(stack) if home_of(stack.stack) else whose in (ALL, stack.cloud)
+            reached = path in homes[stack.stack] if stack.stack in homes else whose in (ALL, stack.cloud)
             if stack.stack == _named(own) if own else reached and not stack.removed:
                 reasons.setdefault(stack.stack, path)
     return reasons
