@@ -5,9 +5,12 @@ import datetime
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from tidemill.folders import replace_file
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "costs"
 """Not tracked."""
@@ -84,6 +87,8 @@ class Kept:
             return None
 
     def write(self, costs: Sequence[Cost]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        """Keep an answer. Where it cannot be written it is shown all the same: it is paid."""
         rows = [{**dataclasses.asdict(cost), "month": cost.month.isoformat()} for cost in costs]
-        self._path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self._path, json.dumps(rows, indent=1).encode())

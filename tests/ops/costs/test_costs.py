@@ -190,10 +190,13 @@ def test_an_answer_is_kept_for_six_hours(tmp_path):
     assert kept.read() is None
     kept.write([cost(credits=-1.0)])
     assert kept.read() == [cost(credits=-1.0)]
+    assert (tmp_path / "aws.json").stat().st_mode & 0o777 == 0o600, "a bill is its payer's"
     written = (tmp_path / "aws.json").stat().st_mtime
     assert Kept("aws", tmp_path, clock=lambda: written + bill.KEPT_SECONDS + 1).read() is None
     (tmp_path / "aws.json").write_text('[{"month": "2026-10-01"}]')
     assert kept.read() is None
+    Kept("aws", tmp_path / "aws.json").write([cost()])
+    assert Kept("aws", tmp_path / "aws.json").read() is None, "a folder that cannot be made loses no paid answer"
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
