@@ -4,7 +4,7 @@ import pulumi
 
 from components.aws.account import account_of
 from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
-from components.aws.ci import AwsCi, AwsCiArgs
+from components.aws.ci.ci import AwsCi, AwsCiArgs
 from components.base import as_args
 from components.config.bootstrap_models import BootstrapConfig
 

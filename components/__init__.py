@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
     from .aws.budget import AwsBudget, AwsBudgetArgs
-    from .aws.ci import AwsCi, AwsCiArgs
+    from .aws.ci.ci import AwsCi, AwsCiArgs
     from .aws.file_system import AwsFileSystem, AwsFileSystemArgs
     from .aws.identity import AwsIdentity, AwsIdentityArgs
     from .aws.logs import AwsLogs, AwsLogsArgs
@@ -152,7 +152,7 @@ MODULES = {
     "AwsBatchQueue": "services.batch.batch_queue",
     "AwsBootstrap": "aws.bootstrap",
     "AwsBudget": "aws.budget",
-    "AwsCi": "aws.ci",
+    "AwsCi": "aws.ci.ci",
     "AwsFileSystem": "aws.file_system",
     "AwsIdentity": "aws.identity",
     "AwsLogs": "aws.logs",

@@ -33,7 +33,7 @@ COMPONENTS = {
     "AwsBatchQueue": "components.services.batch.batch_queue",
     "AwsBootstrap": "components.aws.bootstrap",
     "AwsBudget": "components.aws.budget",
-    "AwsCi": "components.aws.ci",
+    "AwsCi": "components.aws.ci.ci",
     "AwsFileSystem": "components.aws.file_system",
     "AwsLogs": "components.aws.logs",
     "AwsMonitoring": "components.aws.monitoring.monitoring",

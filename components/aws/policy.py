@@ -22,6 +22,10 @@ def allow(
     return {**statement, "Condition": condition} if condition else statement
 
 
+def deny(actions: Sequence[str], resources: Sequence[pulumi.Input[str]]) -> Statement:
+    return {**allow(actions, resources), "Effect": "Deny"}
+
+
 def document(statements: Sequence[pulumi.Input[Statement]]) -> pulumi.Output[str]:
     return json_of({"Version": "2012-10-17", "Statement": list(statements)})
 

@@ -34,7 +34,7 @@ TAG_RULE = "aws-any-resource-tags"
 HOLDERS = ("role", "user", "group", "roles")
 """Inputs that name who gets permissions."""
 NAMES_ARE_PATTERNS = True
-"""Permissions are for names that contain an environment. Source: components/aws/ci_policies.py (``*-dev-*``)"""
+"""Permissions are for names that contain an environment. Source: components/aws/ci/home.py (``*-dev-*``)"""
 REPOSITORY_PER_IMAGE = True
 
 PRICE_PARTS = ("offerings", "on_demand", "spot", "services", "interruption")

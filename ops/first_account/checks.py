@@ -178,7 +178,7 @@ CHECKS = (
         "Only the branch deploys",
         "run a workflow of another branch that names the environment, and the deploy of main",
         "the cloud refuses the other branch's login; main deploys.",
-        "The trust of CI's writer compares `ref` (components/aws/ci.py), the pool's condition on GCP "
+        "The trust of CI's writer compares `ref` (components/aws/ci/ci.py), the pool's condition on GCP "
         "(components/gcp/ci.py). If main is refused as well, leave that out and limit the environment on GitHub.",
     ),
     Check(
@@ -262,10 +262,10 @@ CHECKS = (
         "CI's writer deploys its environment and reaches no other",
         "run the deploy workflow once; then, in a job of it, aws s3 ls on another environment's store",
         "the deployment ends well, launch templates included; the listing is denied.",
-        "CloudTrail names the denied call. The boundaries in components/aws/ci_policies.py count on "
-        "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets, components/aws/ci_tag_policies.py "
+        "CloudTrail names the denied call. The boundaries in components/aws/ci/boundary.py count on "
+        "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets, components/aws/ci/tag_policies.py "
         "on that of launch templates and on `ec2:CreateAction`. If it is logs:PutIndexPolicy: give it and "
-        "DeleteIndexPolicy `*` in components/aws/ci_policies.py.",
+        "DeleteIndexPolicy `*` in components/aws/ci/policies.py.",
     ),
     Check(
         AWS,
@@ -336,7 +336,7 @@ CHECKS = (
         "Registry and file system take the stack's keys",
         "registry: {kms_key: create}, file_systems: {shared: {kms_key: create}}; pulumi up as CI; push; write a file",
         "no call is denied, and the cloud's descriptions of both name the keys.",
-        "AWS: `_by_storage` in components/aws/ci_tag_policies.py; GCP: AGENTS in components/gcp/bootstrap.py.",
+        "AWS: `_by_storage` in components/aws/ci/tag_policies.py; GCP: AGENTS in components/gcp/bootstrap.py.",
     ),
     Check(
         BOTH,

@@ -11,8 +11,9 @@ from typing import Any
 
 import pulumi
 
-from components.aws.ci import AwsCi, AwsCiArgs
-from components.aws.ci_policies import Home, boundary_statements
+from components.aws.ci.boundary import boundary_statements
+from components.aws.ci.ci import AwsCi, AwsCiArgs
+from components.aws.ci.home import Home
 from components.gcp.ci import GcpCi, GcpCiArgs
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.iam import Policy

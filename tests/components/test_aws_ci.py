@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from components.aws.ci import AwsCi, AwsCiArgs
+from components.aws.ci.ci import AwsCi, AwsCiArgs
 from components.ci import ISSUER
 from components.config import ConfigError
 from localcloud.aws.iam import DIRECT, Query, refusal

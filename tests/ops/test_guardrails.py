@@ -76,7 +76,7 @@ EDITS = [
     (".github/CODEOWNERS", "* @a", None, [("high", "removed")]),
     (".github/CODEOWNERS", None, "* @a", [("low", "first time")]),
     ("bootstrap/__main__.py", "a", "b", [("high", "CI's identities")]),
-    ("components/aws/ci_policies.py", "a", "b", [("high", "CI's identities")]),
+    ("components/aws/ci/policies.py", "a", "b", [("high", "CI's identities")]),
     ("components/gcp/ci_permissions.py", "a", "b", [("high", "CI's identities")]),
     ("ops/review/state.py", "a", "b", [("medium", "reviews")]),
     ("requirements.txt", "a", "b", [("medium", "packages")]),

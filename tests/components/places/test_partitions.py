@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
-from components.aws.ci import AwsCi, AwsCiArgs
+from components.aws.ci.ci import AwsCi, AwsCiArgs
 from components.config import ConfigError, from_file
 from tests.components.recording import Recorder, run_with
 from tests.components.stacks import AWS_STACKS, run_program, settings

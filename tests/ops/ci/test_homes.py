@@ -88,7 +88,7 @@ def test_a_mistake_in_such_a_file_is_one_line(folder, home, text, says):
         ("bootstrap/aws.py", ["bootstrap/account"]),
         ("bootstrap/gcp.py", []),
         # A cloud's room is imported by computed names, so all of it counts.
-        ("components/aws/ci_policies.py", ["bootstrap/account", "shared/prod"]),
+        ("components/aws/ci/policies.py", ["bootstrap/account", "shared/prod"]),
         ("components/gcp/store.py", []),
         ("policy/environments/account.json", ["bootstrap/account", "shared/prod"]),
         ("shared/Pulumi.other.yaml", []),

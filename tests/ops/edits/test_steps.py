@@ -438,7 +438,7 @@ EDITS = (
         "less strict",
     ),
     Edit("the deploying workflow", lambda: guarded(".github/workflows/deploy.yml", "a", "b"), "high", "guardrail"),
-    Edit("CI's permissions", lambda: guarded("components/aws/ci_policies.py", "a", "b"), "high", "guardrail"),
+    Edit("CI's permissions", lambda: guarded("components/aws/ci/policies.py", "a", "b"), "high", "guardrail"),
     Edit("a stack file is deleted or renamed", lambda: removed(51), "critical", "stack-removed",
         "its 51 resources stay"),
     Edit("the same, seen without a login", lambda: removed(None), "critical", "stack-removed", "its resources stay"),

@@ -4,8 +4,8 @@ from typing import Any
 
 import pulumi
 
-from .ci_policies import TAG, Home
-from .policy import Statement, allow
+from ..policy import Statement, allow
+from .home import TAG, Home
 
 _CHANGE = (
     "CreateAccessPoint CreateMountTarget DeleteAccessPoint DeleteFileSystem DeleteFileSystemPolicy DeleteMountTarget "

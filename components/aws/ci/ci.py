@@ -5,20 +5,15 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from ..base import as_args, token
-from ..ci import AwsCiModel
-from ..config import part
-from .account import account_of
-from .ci_policies import (
-    Home,
-    boundary_statements,
-    deploy_statements,
-    ground_statements,
-    preview_statements,
-    wall_statements,
-)
-from .ci_tag_policies import file_statements, template_statements
-from .policy import Statement, document
+from ...base import as_args, token
+from ...ci import AwsCiModel
+from ...config import part
+from ..account import account_of
+from ..policy import Statement, document
+from .boundary import boundary_statements
+from .home import Home
+from .policies import deploy_statements, ground_statements, preview_statements, wall_statements
+from .tag_policies import file_statements, template_statements
 
 _AUDIENCE = "sts.amazonaws.com"
 _SESSION_SECONDS = 4 * 3600
@@ -57,7 +52,7 @@ class AwsCi(pulumi.ComponentResource):
 
     Makes: an identity provider unless there is one; a read-only role for previews of pull requests and the branch; per
     environment a role for deploys, for jobs that GitHub lets into that environment; their policies; and per environment
-    a permission boundary, which every role that its deploys create must have. `components/aws/ci_policies.py` has their
+    a permission boundary, which every role that its deploys create must have. The modules beside this one have their
     permissions; docs/access.md shows them call by call.
 
     Costs while idle: nothing.

@@ -6,15 +6,14 @@ provider calls to read a resource: https://github.com/hashicorp/terraform-provid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pulumi
 
 from tidemill import layout
 
-from .account import Account
-from .policy import Statement, allow
+from ..policy import Statement, allow, deny
+from .home import NAMED, TAG, Home, actions, all_actions
 
 _READ_ANY = {
     "batch": "DescribeComputeEnvironments DescribeJobDefinitions DescribeJobQueues DescribeSchedulingPolicies "
@@ -66,28 +65,6 @@ _WRITE_NAMED = {
     "sns": "CreateTopic DeleteTopic SetSubscriptionAttributes SetTopicAttributes Subscribe TagResource Unsubscribe "
     "UntagResource",
 }
-_NAMED = {
-    "batch": [
-        f"batch:*:{{account}}:{kind}/*-{{environment}}-*"
-        for kind in ("compute-environment", "job-definition", "job-queue", "scheduling-policy")
-    ],
-    "budgets": ["budgets::{account}:budget/*-{environment}-*"],
-    # `*-{environment}-*` would match another environment's queue of that name; a dashboard has its pipeline's name.
-    "cloudwatch": [
-        "cloudwatch:*:{account}:alarm:*-{environment}-monitoring-*",
-        "cloudwatch::{account}:dashboard/*-{environment}",
-    ],
-    "ecr": ["ecr:*:{account}:repository/*-{environment}/*"],
-    "events": ["events:*:{account}:rule/*-{environment}-monitoring-*"],
-    "firehose": ["firehose:*:{account}:deliverystream/*-{environment}-*"],
-    "logs": ["logs:*:{account}:log-group:*-{environment}-*"],
-    # A subscription's name begins with its topic's.
-    "sns": ["sns:*:{account}:*-{environment}-monitoring-*"],
-    # As narrow as a store's name: a wildcard also matches object names after the slash.
-    "s3": ["s3:::*-{environment}-store-bucket-*"],
-}
-"""Resources of an environment's stacks are named `<team>-<environment>-…`."""
-
 _ROLES = [f"iam::{{account}}:role/*-{{environment}}-{part}-*" for part in ("identity", "logs-archive")]
 """Every role of a stack. With `*-{environment}-*` a writer could change who assumes a role of people's own."""
 _IAM = [
@@ -100,7 +77,7 @@ _ANY_NAMED = [
     "budgets::*:budget/*-{environment}-*",
     "ecr:*:*:repository/*-{environment}/*",
     "logs:*:*:log-group:*-{environment}-*",
-    *_NAMED["s3"],
+    *NAMED["s3"],
     *(f"iam::{{account}}:{kind}/*-{{environment}}-*" for kind in ("instance-profile", "policy", "role")),
 ]
 """The same names in fewer characters, for a Deny."""
@@ -132,7 +109,7 @@ _EC2_KINDS = (
     "security-group", "security-group-rule", "subnet", "vpc", "vpc-endpoint",
 )  # fmt: skip
 """No instances, images, snapshots or volumes. Their names are ids, so this covers the whole account;
-`ci_tag_policies.py` has launch templates."""
+`tag_policies.py` has launch templates."""
 
 _STATE = [
     "stacks/*-{environment}.json*",
@@ -147,63 +124,6 @@ _ADMINISTRATORS = [f"/.pulumi/*/tidemill-{each}/*" for each in ("bootstrap", "sh
 
 _KEYS = "DisableKeyRotation EnableKeyRotation PutKeyPolicy ScheduleKeyDeletion UntagResource UpdateKeyDescription"
 _ALIASES = "CreateAlias DeleteAlias UpdateAlias"
-TAG = "tidemill:environment"
-
-_JOBS = "CancelJob TagResource TerminateJob"
-_PULL = "BatchCheckLayerAvailability BatchGetImage DescribeImages GetDownloadUrlForLayer"
-_WORK = {
-    "batch": "SubmitJob TagResource",
-    "ecr": "CompleteLayerUpload InitiateLayerUpload PutImage UploadLayerPart",
-    "ecs": "DeregisterContainerInstance Poll RegisterContainerInstance StartTelemetrySession "
-    "SubmitAttachmentStateChanges SubmitContainerStateChange SubmitTaskStateChange TagResource "
-    "UpdateContainerInstancesState",
-    "firehose": "PutRecord PutRecordBatch",
-    "logs": "CreateLogStream DescribeLogStreams FilterLogEvents GetLogEvents PutLogEvents StartQuery",
-    "s3": "AbortMultipartUpload GetBucketLocation GetObject ListBucket ListBucketMultipartUploads PutObject",
-}
-"""Actions of machines, jobs, log delivery and submitters on the resources of their environment's stacks."""
-_CLUSTERS = [f"ecs:*:{{account}}:{kind}/*-{{environment}}-*" for kind in ("cluster", "container-instance")]
-_KEY_USE = "Decrypt DescribeKey Encrypt GenerateDataKey ReEncryptFrom ReEncryptTo"
-_LOOK = {
-    "batch": "DescribeComputeEnvironments DescribeJobDefinitions DescribeJobQueues DescribeJobs GetJobQueueSnapshot "
-    "ListJobs",
-    "ec2": "DescribeAvailabilityZones DescribeInstanceTypeOfferings DescribeSpotPriceHistory GetSpotPlacementScores",
-    "ecr": "GetAuthorizationToken",
-    "ecs": "DiscoverPollEndpoint",
-    "logs": "GetQueryResults StopQuery",
-    "servicequotas": "GetServiceQuota",
-}
-
-
-@dataclass(frozen=True)
-class Home:
-    """An account's state bucket and key, and the names of CI's own resources."""
-
-    account: Account
-    state: pulumi.Input[str]
-    """ARN of the state's bucket."""
-    key: pulumi.Input[str]
-    """ARN of the key of the state and its secrets."""
-    name: str
-    """Prefix of the names of CI's own roles and policies."""
-
-    def arns(self, templates: Sequence[str], environment: str = "") -> list[pulumi.Output[str]]:
-        """Fill ``{account}`` and ``{environment}`` into ARNs without ``arn:<partition>:``."""
-        account = self.account
-        return [
-            pulumi.Output.format("arn:{0}:" + t.replace("{account}", "{1}"), account.partition, account.number)
-            for t in self.filled(templates, environment)
-        ]
-
-    @property
-    def via_s3(self) -> dict[str, pulumi.Output[str]]:
-        return {"kms:ViaService": pulumi.Output.concat("s3.*.", self.account.dns_suffix)}
-
-    @staticmethod
-    def filled(templates: Sequence[str], environment: str) -> list[str]:
-        """Texts with ``{environment}`` filled in."""
-        return [template.replace("{environment}", environment) for template in templates]
-
 
 _WRITTEN = (layout.DESCRIPTOR, f"{layout.MACHINES}/*/worker")
 """Objects of a job store that a stack makes. A wildcard matches slashes too, so that `machines/*` would match a job's
@@ -213,7 +133,7 @@ outputs in a folder of that name."""
 def preview_statements(home: Home) -> list[Statement]:
     """Read the state, its secrets and a stack's resources."""
     return [
-        allow(_named(_READ_ANY), ["*"]),
+        allow(all_actions(_READ_ANY), ["*"]),
         allow(["s3:GetObject"], [pulumi.Output.concat(home.state, "/*")]),
         # A stack writes its descriptor and the name of the worker into its store. Neither holds a secret.
         allow(["s3:GetObject", "s3:GetObjectTagging"], home.arns([f"s3:::*/{key}" for key in _WRITTEN])),
@@ -225,10 +145,10 @@ def preview_statements(home: Home) -> list[Statement]:
 def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str]) -> list[Statement]:
     """Create the resources of an environment's stacks, except network, keys and state."""
     roles = home.arns(_ROLES, environment)
-    stores = home.arns(_NAMED["s3"], environment)
+    stores = home.arns(NAMED["s3"], environment)
     passed = [home.account.principal(service) for service in _PASSED_TO]
     named = [
-        allow(_actions(service, words), home.arns(_NAMED[service], environment))
+        allow(actions(service, words), home.arns(NAMED[service], environment))
         for service, words in _WRITE_NAMED.items()
     ]
     return [
@@ -239,8 +159,8 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
         ),
         # Purging a store empties it.
         allow(["s3:DeleteObject", "s3:DeleteObjectVersion"], stores),
-        allow(_actions("iam", _WRITE_ROLE), roles, {"StringEquals": {"iam:PermissionsBoundary": boundary}}),
-        allow(_actions("iam", _WRITE_IAM), home.arns(_IAM, environment)),
+        allow(actions("iam", _WRITE_ROLE), roles, {"StringEquals": {"iam:PermissionsBoundary": boundary}}),
+        allow(actions("iam", _WRITE_IAM), home.arns(_IAM, environment)),
         allow(["iam:PassRole"], roles, {"StringEquals": {"iam:PassedToService": passed}}),
     ]
 
@@ -261,9 +181,9 @@ def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list
         allow(["kms:TagResource"], ["*"], {**asked, "StringEqualsIfExists": own}),
         # A change of other tags names those alone.
         allow(["kms:TagResource"], ["*"], {"StringEquals": own, "StringEqualsIfExists": asked["StringEquals"]}),
-        allow(_actions("kms", f"{_KEYS} {_ALIASES}"), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": own}),
-        allow(_actions("kms", _ALIASES), home.arns(["kms:*:{account}:alias/*-{environment}-*"], environment)),
-        *([_deny(["*"], theirs)] if theirs else []),
+        allow(actions("kms", f"{_KEYS} {_ALIASES}"), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": own}),
+        allow(actions("kms", _ALIASES), home.arns(["kms:*:{account}:alias/*-{environment}-*"], environment)),
+        *([deny(["*"], theirs)] if theirs else []),
     ]
 
 
@@ -271,62 +191,16 @@ def ground_statements(home: Home) -> list[Statement]:
     """The network of any stack, the key of the state, and denials of changes to CI itself."""
     own = home.arns([f"iam::{{account}}:{kind}/{home.name}-*" for kind in ("policy", "role")])
     return [
-        allow(_actions("ec2", _WRITE_EC2), home.arns([f"ec2:*:{{account}}:{kind}/*" for kind in _EC2_KINDS])),
+        allow(actions("ec2", _WRITE_EC2), home.arns([f"ec2:*:{{account}}:{kind}/*" for kind in _EC2_KINDS])),
         allow(["ec2:CreateVpc"], home.arns(["ec2::*:ipam-pool/*"])),  # perhaps another account's, which shares it
         allow(["kms:Encrypt", "kms:GenerateDataKey"], [home.key]),
         _through_s3(home, "kms:GenerateDataKey"),
         # Anyone who creates roles can create one that trusts its creator, who then needs no permission of its own.
-        _deny(["sts:AssumeRole"], ["*"]),
-        _deny(_actions("iam", f"{_WRITE_ROLE} {_DENIED_IAM} PassRole"), own),
-        _deny(_actions("kms", f"{_KEYS} DisableKey TagResource"), [home.key]),
-        _deny(["s3:DeleteObject", "s3:PutObject"], [pulumi.Output.concat(home.state, at) for at in _ADMINISTRATORS]),
-        _deny(
-            _actions("s3", "DeleteBucket DeleteBucketPolicy PutBucketPolicy PutLifecycleConfiguration"), [home.state]
-        ),
-    ]
-
-
-def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) -> list[Statement]:
-    """The maximum for a role of an environment's stacks: what machines, jobs, log delivery and submitters need.
-
-    It grants nothing by itself. Without it, anyone who may create roles could create one that may do anything.
-    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-delegate
-
-    Args:
-        buckets: names of the data buckets that stacks of every environment may be granted.
-    """
-    named = {
-        **_NAMED,
-        "ecs": _CLUSTERS,
-        "s3": [*_NAMED["s3"], *(f"s3:::{b}{end}" for b in buckets for end in ("", "/*"))],
-    }
-    tagged = {f"aws:ResourceTag/{TAG}": environment}
-    secrets = ["secretsmanager:*:{account}:secret:*", "ssm:*:{account}:parameter/*"]
-    return [
-        *(allow(_actions(service, words), home.arns(named[service], environment)) for service, words in _WORK.items()),
-        # A job that SubmitJob is creating has no tags yet.
-        allow(_actions("batch", _JOBS), home.arns(["batch:*:{account}:job/*"]), {"StringEqualsIfExists": tagged}),
-        allow(_actions("ecr", _PULL), home.arns(["ecr:*:*:repository/*"])),
-        allow(_actions("kms", _KEY_USE), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": tagged}),
-        # Data buckets have keys of their own, in this account or another.
-        allow(
-            _actions("kms", "Decrypt DescribeKey GenerateDataKey"),
-            home.arns(["kms:*:*:key/*"]),
-            {"StringLike": home.via_s3},
-        ),
-        allow(["secretsmanager:GetSecretValue", "ssm:GetParameters"], home.arns(secrets), {"StringEquals": tagged}),
-        # Clients are told apart by nothing but access points, whose names are ids (ADR 76).
-        allow(
-            _actions("elasticfilesystem", "ClientMount ClientWrite"),
-            home.arns(["elasticfilesystem:*:{account}:file-system/*"]),
-        ),
-        # Topics that tell a job's end belong to people, and have names of their own.
-        allow(["sns:Publish"], home.arns(["sns:*:{account}:*"])),
-        allow(_named(_LOOK), ["*"]),
-        _deny(["s3:*"], [home.state, pulumi.Output.concat(home.state, "/*")]),
-        _deny(["kms:*"], [home.key]),
-        # No role of a stack trusts an identity provider; only a rogue workflow would create one that does.
-        {**_deny(["*"], ["*"]), "Condition": {"Null": {"aws:FederatedProvider": "false"}}},
+        deny(["sts:AssumeRole"], ["*"]),
+        deny(actions("iam", f"{_WRITE_ROLE} {_DENIED_IAM} PassRole"), own),
+        deny(actions("kms", f"{_KEYS} DisableKey TagResource"), [home.key]),
+        deny(["s3:DeleteObject", "s3:PutObject"], [pulumi.Output.concat(home.state, at) for at in _ADMINISTRATORS]),
+        deny(actions("s3", "DeleteBucket DeleteBucketPolicy PutBucketPolicy PutLifecycleConfiguration"), [home.state]),
     ]
 
 
@@ -336,15 +210,3 @@ def _through_s3(home: Home, action: str) -> Statement:
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
     """
     return allow([action], home.arns(["kms:*:{account}:key/*"]), {"StringLike": home.via_s3})
-
-
-def _deny(actions: Sequence[str], resources: Sequence[pulumi.Input[str]]) -> Statement:
-    return {**allow(actions, resources), "Effect": "Deny"}
-
-
-def _actions(service: str, words: str) -> list[str]:
-    return [f"{service}:{word}" for word in sorted(set(words.split()))]
-
-
-def _named(table: Mapping[str, str]) -> list[str]:
-    return [action for service, words in table.items() for action in _actions(service, words)]

@@ -1,0 +1,1 @@
+"""CI on AWS: its identities and what they may do."""
