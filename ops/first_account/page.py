@@ -1,14 +1,16 @@
 """``python -m ops.first_account.page`` writes docs/first-account.md from the checks."""
 
-from ops.first_account.checks import CHECKS, Check
+from ops.first_account.check import Check
+from ops.first_account.checks import CHECKS
 from ops.project import ROOT
 
 PAGE = ROOT / "docs" / "first-account.md"
 _HEAD = """\
 # The first hour on an account
 
-Tidemill is tested against localcloud. These checks ask a real cloud what localcloud can only assume, the riskiest
-first. Run them once per cloud, on a stack of your own with small machines, before a team depends on it:
+Tidemill is tested against localcloud. These checks ask a real cloud what localcloud can only assume, of jobs, of
+machines and of the platform, the riskiest of each first. Run them once per cloud, on a stack of your own with small
+machines, before a team depends on it:
 
 ```console
 python -m ops first-account --stack vision-dev

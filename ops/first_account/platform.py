@@ -1,0 +1,85 @@
+"""Checks of the platform: CI, monitoring, prices, ranges, keys, and what is left in the end."""
+
+from ops.first_account.check import AWS, BOTH, GCP, Check
+
+PLATFORM = (
+    Check(
+        BOTH,
+        "Only the branch deploys",
+        "run a workflow of another branch that names the environment, and the deploy of main",
+        "the cloud refuses the other branch's login; main deploys.",
+        "The trust of CI's writer compares `ref` (components/aws/ci/ci.py), the pool's condition on GCP "
+        "(components/gcp/ci.py). If main is refused as well, leave that out and limit the environment on GitHub.",
+    ),
+    Check(
+        AWS,
+        "CI's writer deploys its environment and reaches no other",
+        "run the deploy workflow once; then, in a job of it, aws s3 ls on another environment's store",
+        "the deployment ends well, launch templates included; the listing is denied.",
+        "CloudTrail names the denied call. The boundaries in components/aws/ci/boundary.py count on "
+        "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets, components/aws/ci/tag_policies.py "
+        "on that of launch templates and on `ec2:CreateAction`. If it is logs:PutIndexPolicy: give it and "
+        "DeleteIndexPolicy `*` in components/aws/ci/policies.py.",
+    ),
+    Check(
+        BOTH,
+        "People are told of trouble, and of a healthy job nothing",
+        "set tidemill:monitoring: {notify: [you], job_channels: {oncall: TOPIC}}, confirm the mail, submit 100 items "
+        "that succeed with --notify oncall, 100 that fail and one larger than any machine (GCP: pause the scheduler)",
+        "TOPIC's subscribers get one message before you type another command; within half an hour a mail about the "
+        "failed items, and one with Batch's reason and the command `tidemill explain` with the job's name (on GCP: "
+        "about the reconciler); later one that too many items no longer fail. AWS, with no_machine_minutes: 15: one "
+        "about work that no machine runs; with full_hours: 1 and a job that takes three, none about the cap.",
+        "AWS: look at FailedInvocations of the rules, which must be 0 (else give the targets a role that may publish), "
+        "at `detail.parameters` of the event and at the metrics of components/aws/monitoring/alarms.py. GCP: compare "
+        "the metrics' names with components/gcp/monitoring/line_metrics.py. No message: the worker's log has the "
+        "answer of SNS or Pub/Sub; a topic with a key of its own must let the job's role use it.",
+    ),
+    Check(
+        AWS,
+        "The clouds tell their prices",
+        "python -m ops prices refresh --cloud aws --region REGION; python -m ops prices show --cloud aws; "
+        "python -m ops estimate --stack $STACK; a day later, in the account that pays: python -m ops costs --cloud aws "
+        "--months 1; with access: {advise: true}, as a submitter: tidemill advise --cpus "
+        "400",
+        "five parts with the day's date, the interruptions with that of their feed; a type is `unknown` only where the "
+        "region does not have it. A second run asks for no part again but the interruptions. `advise` has a score and "
+        "a range of 90 days, and no note of a denied or throttled call. `costs` has a row of the stack's team.",
+        "Compare the price list's header and rows with `_COMPUTE` in ops/prices/aws.py, and the public files with "
+        "ops/prices/spot_page.py and ops/prices/advisor.py. Without a login the same command has four parts. "
+        "`advise`: the note names the action; see tidemill/clouds/aws/advice.py and `advise_statements`.",
+    ),
+    Check(
+        GCP,
+        "The catalogue names its prices as before",
+        "python -m ops prices refresh --cloud gcp; python -m ops prices show --cloud gcp; a day later: python -m ops "
+        "costs --cloud gcp --table TABLE --months 1; with access: {advise: true}, "
+        "as a submitter: tidemill advise --cpus 400",
+        "every region with three parts; no machine of the stack's families is `unknown` in the stack's region. "
+        "`advise` has a score, and no note of a denied call, which a missing permission or version would cause. "
+        "`costs` has a row of the stack's team.",
+        "Compare the SKUs' descriptions with the patterns in ops/prices/gcp.py. `advise`: correct `ADVISE` in "
+        "components/gcp/identity.py, or the path in tidemill/clouds/gcp/advice.py.",
+    ),
+    Check(
+        AWS,
+        "Pools of IPAM, and names of services in China and GovCloud",
+        "pulumi up with network: {create: {egress: endpoints, ipam_pool: POOL}} and logs: {archive: bucket}",
+        "the VPC has a range of the pool; neither a policy nor an endpoint's name is refused; machines join.",
+        "Correct `_vpc` in components/aws/network.py, `principal` or `endpoint` in components/aws/account.py.",
+    ),
+    Check(
+        BOTH,
+        "Registry and file system take the stack's keys",
+        "registry: {kms_key: create}, file_systems: {shared: {kms_key: create}}; pulumi up as CI; push; write a file",
+        "no call is denied, and the cloud's descriptions of both name the keys.",
+        "AWS: `_by_storage` in components/aws/ci/tag_policies.py; GCP: AGENTS in components/gcp/bootstrap.py.",
+    ),
+    Check(
+        BOTH,
+        "`pulumi destroy` leaves nothing",
+        "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",
+        "no error; buckets, repositories and machines are gone.",
+        "The error names what is in use: see docs/upgrading.md.",
+    ),
+)
