@@ -1,5 +1,6 @@
 """Entry point of `python -m ops`: one module per command, loaded on demand."""
 
+import errno
 import importlib
 from typing import Any
 
@@ -34,15 +35,23 @@ COMMANDS = {
 }
 
 
+_NOT_WRITTEN = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
+
+
 class Commands(click.Group):
     """The group of them."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a cloud whose part is not installed is the caller's to install, a bad price file to mend."""
+        """Run a command; a cloud whose part is not installed is the caller's to install, a bad price file to mend, and
+        so is a folder or disk that takes no file."""
         try:
             return super().invoke(ctx)
         except CallerError as error:
             raise click.UsageError(str(error)) from None
+        except OSError as error:
+            if error.errno not in _NOT_WRITTEN:
+                raise
+            raise click.UsageError(f"{error.filename or 'a file'} cannot be written: {error.strerror}.") from None
         except ModuleNotFoundError as error:
             cloud = next((cloud for cloud, names in CLIENTS.items() if (error.name or "").startswith(names)), None)
             if cloud is None:

@@ -144,7 +144,7 @@ def write(path: Path, before: str, after: str) -> None:
         click.ClickException: the file has changed meanwhile.
     """
     try:
-        with _one_at_a_time(path.parent):
+        with one_at_a_time(path.parent):
             now, ends = read(path)
             if now != before:
                 raise changed(path)
@@ -186,7 +186,7 @@ def read(path: Path) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
+def one_at_a_time(folder: Path) -> Iterator[None]:
     """Held between the last look at a file and its replacement, a few milliseconds."""
     handle = os.open(folder, os.O_RDONLY)
     try:

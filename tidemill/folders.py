@@ -13,10 +13,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a file under another name, then put it in its place: a reader sees the old one or the new one, whole.
 
-    Only the user may read it.
+    Args:
+        mode: Without it only the user may read the file.
 
     Raises:
         OSError: It cannot be written. The old one is unchanged.
@@ -25,6 +26,7 @@ def replace_file(path: Path, content: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+        os.chmod(name, mode)
         os.replace(name, path)
     except BaseException:
         with suppress(OSError):

@@ -29,6 +29,7 @@ from ops.prices.region import (
 )
 from ops.prices.shares import coverage
 from tidemill import prices as table
+from tidemill.prices.table import impossible
 
 
 class Source(Protocol):
@@ -150,7 +151,7 @@ def _region(source: Source, region: Region, parts: Sequence[str], again: bool, f
     whole = True
     for part in old:
         for told in source.ask(region.name, [part]):
-            answer = told if fewer else _not_half(region, told)
+            answer = _taken(region, told, fewer)
             _say(region, answer, region.take(answer))
             whole &= answer.refused is None
             if answer.refused is None and answer.found:
@@ -159,10 +160,14 @@ def _region(source: Source, region: Region, parts: Sequence[str], again: bool, f
     return whole
 
 
-def _not_half(region: Region, answer: Answer) -> Answer:
-    """An answer, or its refusal: half of a list does not take the place of a whole one."""
+def _taken(region: Region, answer: Answer, fewer: bool) -> Answer:
+    """An answer, or its refusal: neither a price of 0 nor half of a list takes the place of what is known."""
     gone, known = region.loses(answer)
-    if answer.refused is not None or not answer.found or gone <= max(_FEW, known // 10):
+    if answer.refused is not None or not answer.found:
+        return answer
+    if found := impossible(answer.part, answer.found):
+        return replace(answer, refused=f"it has {found}")
+    if fewer or gone <= max(_FEW, known // 10):
         return answer
     reason = f"it lacks {gone} of the {known} values of {region.dated(answer.part)}; `--fewer` takes it all the same"
     return replace(answer, refused=reason)

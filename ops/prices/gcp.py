@@ -176,7 +176,8 @@ def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
         if families and usage in ({"Preemptible", "OnDemand"} if (spot and part == "disk") else {_usage(spot)}):
             price = _disk_usd(sku) if part == "disk" else _usd(sku, _UNITS[part])
             if price is not None:
-                rates |= {(family, part, spot): price for family in families}
+                # Of two prices the dearest: a limit counts it.
+                rates |= {key: max(price, rates.get(key, 0.0)) for each in families if (key := (each, part, spot))}
     return rates
 
 
@@ -197,12 +198,12 @@ def _services(skus: Iterable[Mapping[str, Any]]) -> dict[str, float]:
             if described.fullmatch(sku["description"]) and sku["category"]["usageType"] == "OnDemand":
                 price = _usd(sku, _UNITS.get(name, "h"))
                 if price is not None:
-                    prices[name] = price
+                    prices[name] = max(price, prices.get(name, 0.0))
     return prices
 
 
 def _usd(sku: Mapping[str, Any], unit: str) -> float | None:
-    """The price of one unit in USD, from the last tier: the earlier ones are free amounts."""
+    """The price of one unit in USD, from the last tier: the earlier ones are free amounts. One of 0 is none."""
     if not sku.get("pricingInfo"):
         return None
     expression = sku["pricingInfo"][-1]["pricingExpression"]
@@ -211,7 +212,8 @@ def _usd(sku: Mapping[str, Any], unit: str) -> float | None:
     price = expression["tieredRates"][-1]["unitPrice"]
     if price.get("currencyCode", "USD") != "USD":
         return None
-    return int(price.get("units", 0)) + price.get("nanos", 0) / 1e9
+    usd = int(price.get("units", 0)) + price.get("nanos", 0) / 1e9
+    return usd if usd > 0 else None
 
 
 def _types() -> list[MachineType]:

@@ -1,12 +1,17 @@
 """`python -m ops prices set`: a price that the table has not, or not for this company."""
 
+import datetime
+import json
 import math
+from collections.abc import Collection
+from pathlib import Path
 
 import click
 
 from components.rooms import CLOUDS
 from ops.prices.region import today
-from tidemill.errors import CallerError
+from ops.stack_files import one_at_a_time
+from tidemill.folders import replace_file
 from tidemill.machines import find
 from tidemill.prices import own, table
 
@@ -28,21 +33,31 @@ def set_price(  # noqa: PLR0917
     if find(cloud, kind.partition("+")[0]) is None:
         raise click.UsageError(f"--type {kind}: the table of machines has no such type of {cloud}.")
     path = table.DATA / own.NAME
-    try:
-        prices = dict(own.read(path))
-    except CallerError as error:
-        raise click.UsageError(str(error)) from None
     keys = [(cloud, name, kind) for name in names]
-    if remove:
-        if missing := [region for _, region, _ in keys if (cloud, region, kind) not in prices]:
-            raise click.UsageError(f"{kind} has no price of your own in {', '.join(missing)}.")
-        for key in keys:
-            del prices[key]
-    else:
-        if usd_hour is None or not (math.isfinite(usd_hour) and usd_hour > 0):
-            raise click.UsageError(f"--usd-hour is {usd_hour}; it must be above 0. --remove takes a price back.")
-        if not source:
-            raise click.UsageError("--source is missing: every figure names where its prices are from.")
-        prices |= {key: own.OwnPrice(*key, usd_hour, today(), source) for key in keys}
-    own.write(path, list(prices.values()))
+    with one_at_a_time(path.parent):
+        prices = dict(own.read(path))
+        if remove:
+            if missing := [region for _, region, _ in keys if (cloud, region, kind) not in prices]:
+                raise click.UsageError(f"{kind} has no price of your own in {', '.join(missing)}.")
+            for key in keys:
+                del prices[key]
+        else:
+            prices |= {key: own.OwnPrice(*key, *_wanted(usd_hour, source)) for key in keys}
+        write(path, prices.values())
     click.echo(f"{path}: {len(prices)} {'price' if len(prices) == 1 else 'prices'} of your own.")
+
+
+def _wanted(usd_hour: float | None, source: str | None) -> tuple[float, datetime.date, str]:
+    if usd_hour is None or not (math.isfinite(usd_hour) and usd_hour > 0):
+        raise click.UsageError(f"--usd-hour is {usd_hour}; it must be above 0. --remove takes a price back.")
+    if not source:
+        raise click.UsageError("--source is missing: every figure names where its prices are from.")
+    return usd_hour, today(), source
+
+
+def write(path: Path, prices: Collection[own.OwnPrice]) -> None:
+    """Write the file whole, one price per line."""
+    ordered = sorted(prices, key=lambda price: (price.cloud, price.region, price.type))
+    rows = ",\n".join(f"  {json.dumps({**vars(price), 'as_of': price.as_of.isoformat()})}" for price in ordered)
+    replace_file(path, (f"[\n{rows}\n]\n" if prices else "[]\n").encode(), 0o644)
+    own.read.cache_clear()

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "build" / "prices"
 """Not tracked."""
 KEPT_SECONDS = 6 * 3600
 """An older page is asked for again: half a listing of today and half of yesterday would have no date."""
+MOST_PAGES = 10_000
+"""Ten times the longest listing. A listing that goes on is refused."""
 
 Page = tuple[list[Any], str]
 """Rows, and the token of the next page; an empty token ends the listing."""
@@ -36,15 +39,16 @@ class Pages:
                 earlier run left, the listing starts again.
 
         Raises:
-            ValueError: The listing names a page again.
+            ValueError: The listing names a page again, or does not end. Its pages are forgotten.
             Exception: What `ask` raised. The pages before it stay.
         """
         kept = list(self._kept())
         pages = list(kept)
         while not pages or pages[-1][1]:
             token = pages[-1][1] if pages else ""
-            if token in (page[1] for page in pages[:-1]):
-                raise ValueError(f"the listing leads back to its page {token!r}")
+            if (again := token in (page[1] for page in pages[:-1])) or len(pages) >= MOST_PAGES:
+                self.forget()
+                raise ValueError(f"the listing {f'leads back to its page {token!r}' if again else 'does not end'}")
             try:
                 page = ask(token)
             except ExpiredTokenError:
@@ -62,7 +66,8 @@ class Pages:
 
     def _kept(self) -> Iterator[Page]:
         paths = sorted(self._folder.glob("*.json.gz"))
-        if paths and self._clock() - paths[0].stat().st_mtime > KEPT_SECONDS:
+        # A clock that was put back makes pages of the future.
+        if paths and not 0 <= self._clock() - paths[0].stat().st_mtime <= KEPT_SECONDS:
             self.forget()
             return
         for number, path in enumerate(paths):
@@ -70,7 +75,7 @@ class Pages:
                 return
             try:
                 rows, token = json.loads(gzip.decompress(path.read_bytes()))
-            except (OSError, EOFError, ValueError):
+            except (OSError, EOFError, ValueError, zlib.error):
                 return
             yield rows, token
 

@@ -3,17 +3,15 @@
 import datetime
 import gzip
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill.folders import replace_file
 from tidemill.prices import table
+from tidemill.prices.table import VALUES
 
 OFFERINGS, ON_DEMAND, SPOT, INTERRUPTION, SERVICES = "offerings", "on_demand", "spot", "interruption", "services"
-VALUES = {OFFERINGS: "zones", ON_DEMAND: "usd_hour", SPOT: "usd_hour", INTERRUPTION: "percent"}
-"""The parts with a value per machine type, and their key for it."""
 
 
 def today() -> datetime.date:
@@ -112,15 +110,7 @@ def write(region: Region) -> None:
     """Write a region atomically. The same prices make the same text, one price per line."""
     folder = table.DATA / region.cloud
     folder.mkdir(parents=True, exist_ok=True)
-    handle, path = tempfile.mkstemp(dir=folder, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(gzip.compress(text(region).encode(), mtime=0))
-        os.chmod(path, 0o644)
-        os.replace(path, folder / f"{region.name}{table.SUFFIX}")
-    except BaseException:
-        os.unlink(path)
-        raise
+    replace_file(folder / f"{region.name}{table.SUFFIX}", gzip.compress(text(region).encode(), mtime=0), 0o644)
 
 
 def text(region: Region) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,14 +55,6 @@ def read(path: Path) -> Mapping[tuple[str, str, str], OwnPrice]:
     if len(by_key) < len(prices):
         raise CallerError(f"{path} has two prices of one machine type in one region.", "Delete one of them.")
     return by_key
-
-
-def write(path: Path, prices: Sequence[OwnPrice]) -> None:
-    """Write the file, one price per line."""
-    ordered = sorted(prices, key=lambda price: (price.cloud, price.region, price.type))
-    rows = ",\n".join(f"  {json.dumps({**vars(price), 'as_of': price.as_of.isoformat()})}" for price in ordered)
-    path.write_text(f"[\n{rows}\n]\n" if prices else "[]\n", encoding="utf-8")
-    read.cache_clear()
 
 
 def _price(where: str, row: Any) -> OwnPrice:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ DATA = Path(__file__).parent / "data"
 SUFFIX = ".json.gz"
 HOURS_A_MONTH = 730
 """The clouds' own pricing pages count a month so."""
+VALUES = {"offerings": "zones", "on_demand": "usd_hour", "spot": "usd_hour", "interruption": "percent"}
+"""The parts of a region with a value per machine type, and their key for it."""
 
 
 @dataclass(frozen=True)
@@ -142,18 +145,57 @@ def content(cloud: str, region: str) -> dict[str, Any]:
     """A region's file as it is stored; nothing where there is no file.
 
     Raises:
-        CallerError: The file is not whole.
+        CallerError: The file is not whole, or has a price that cannot be one: no limit may count it.
     """
     if region not in covered(cloud):
         return {}
     path = DATA / cloud / f"{region}{SUFFIX}"
     try:
-        return json.loads(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+        return _checked(json.loads(gzip.decompress(path.read_bytes())))
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
         problem = f"the price file {path} is not whole ({error})."
         raise CallerError(
             problem, "Restore it from git, or delete it and run `python -m ops prices refresh`."
         ) from None
+
+
+def impossible(part: str, values: Mapping[str, Any]) -> str | None:
+    """The first value of a part that cannot be one, such as a price of 0, with its name; None if there is none.
+
+    Args:
+        values: By machine type, or USD by service.
+    """
+    possible = {"offerings": _are_zones, "spot": _is_range, "interruption": _are_percent}.get(part, _is_usd)
+    return next((f"{name}: {value!r}" for name, value in values.items() if not possible(value)), None)
+
+
+def _is_usd(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_usd, value)) and value[0] <= value[1]
+
+
+def _are_percent(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and 0 <= value[0] <= value[1] <= 100
+
+
+def _are_zones(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(zone, str) for zone in value)
+
+
+def _checked(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a region's file, if all that is in it can be."""
+    services = content.get("services", {})
+    parts = {part: content[part][key] for part, key in VALUES.items() if part in content}
+    for part, values in {**parts, "services": {name: row["usd"] for name, row in services.items()}}.items():
+        if found := impossible(part, values):
+            raise ValueError(f"{part} has {found}")
+    for row in (*(content[part] for part in parts), *services.values()):
+        _date(row)
+        row["source"].strip()
+    return content
 
 
 def _agreed(cloud: str) -> dict[str, list[str]]:

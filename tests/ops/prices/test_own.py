@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from ops.__main__ import main
+from ops.prices import own as set_prices
 from ops.prices.region import Answer, read, write
 from tidemill import prices
 from tidemill.errors import CallerError
@@ -146,5 +147,5 @@ def test_memory_counts_too_and_other_gpus_are_another_family(data):
 
 def test_a_file_of_prices_is_written_in_order(data):
     rows = [own._price("a", GOOD | {"type": kind}) for kind in ("c7i.xlarge", "c7i.large")]
-    own.write(data / "own.json", rows)
+    set_prices.write(data / "own.json", rows)
     assert [row["type"] for row in json.loads((data / "own.json").read_text())] == ["c7i.large", "c7i.xlarge"]
