@@ -11,8 +11,13 @@ from ops.review.guardrails import GUARDS
 FILE = ".github/CODEOWNERS"
 _OWNER = re.compile(r"@[\w-]+(/[\w.-]+)?|[^@\s]+@[^@\s]+\.[^@\s]+")
 _HEAD = "# Written by `python -m ops owners`; the last line that fits a path counts."
-_ALSO = ("/stacks/", "/components/", "/shared/", "/__main__.py", "/Pulumi.yaml", "/requirements*.txt")
-"""What decides which resources there are. A stack file has waivers, overrides and `tidemill:allow`."""
+_ALSO = (
+    "/stacks/", "/components/", "/shared/", "/Pulumi.yaml", "/requirements*.txt", "/tidemill/completion.py",
+    "/tidemill/descriptor.py", "/tidemill/fleet.py", "/tidemill/layout.py",
+    *(f"/*{each}.{suffix}" for suffix in ("py", "pyc", "so") for each in ("", "/__init__")),
+)  # fmt: skip
+"""What decides which resources there are. A stack file has waivers, overrides and `tidemill:allow`. Python imports a
+module beside the program in place of a package."""
 
 
 @click.command()

@@ -6,7 +6,9 @@ No preview shows such a change: it alters no resource, only what the next change
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import packages_distributions
 from typing import Any
 
 import yaml
@@ -21,22 +23,31 @@ Read = Callable[[str, bool], str | None]
 
 _HOME = "the home of CI's identities and of the state changes"
 _COUNTS = "how the policies count machines and money changes: what they refused may pass"
+_RUNS = "what runs with CI's logins changes"
 _PACKAGES = "the packages that run with CI's logins change"
 _TOOLS = "what reviews, plans and deploys changes"
+_OWN_PRICES = "tidemill/prices/data/own.json"
 _RECORDS = [path for cloud in CLOUDS for path in (f"clouds/{cloud}", f"services/{services.of_cloud(cloud).name}")]
 """Packages of `tidemill` whose records policies ask."""
 GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("policy/", "high", "the policies change: what they refused may pass"),
     (".github/", "high", "what runs with CI's logins, or who must approve, changes"),
-    (".gitlab-ci.yml", "high", "what runs with CI's logins changes"),
+    *((each, "high", _RUNS) for each in (".gitlab-ci.yml", ".gitlab/", "examples/gitlab/")),
+    *((each, "high", "who must approve changes") for each in ("CODEOWNERS", "docs/CODEOWNERS")),
     ("bootstrap/", "high", _HOME),
     *((f"components/{cloud}/ci", "high", "what CI's identities may do changes") for cloud in CLOUDS),
     *((f"components/{cloud}/bootstrap.py", "high", _HOME) for cloud in CLOUDS),
     ("components/ci.py", "high", "what CI's identities may do changes"),
     ("shared/", "high", "the network or registry of every team that shares it changes: preview that stack by itself"),
     ("Pulumi.yaml", "medium", "the project of every stack changes"),
+    # Pulumi, make and uv would read these beside, or in place of, the files that are here.
+    *((each, "high", "another file in place of Pulumi.yaml") for each in ("Pulumi.json", "Pulumi.yml")),
+    *((each, "high", _RUNS) for each in ("GNUmakefile", "makefile", "uv.toml", ".venv/")),
     ("components/services/pubsub/reconciler_function/requirements.txt", "medium", _PACKAGES),
     ("ops/", "medium", _TOOLS),
+    # The commands load these, and a change without a login is previewed on localcloud.
+    ("localcloud/", "medium", _TOOLS),
+    *((f"tidemill/{each}", "medium", _TOOLS) for each in ("advice/", "figures.py", "folders.py")),
     ("components/rooms.py", "medium", _TOOLS),
     ("requirements.txt", "medium", _PACKAGES),
     ("pyproject.toml", "medium", _PACKAGES),
@@ -48,9 +59,12 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("tidemill/rooms.py", "high", _COUNTS),
     ("tidemill/errors.py", "medium", _COUNTS),
     *((f"tidemill/{each}/__init__.py", "high", _COUNTS) for each in ("clouds", "services", *_RECORDS)),
-    # Their data is refreshed now and then.
-    ("tidemill/machines/", "medium", "the machines that the policies count by change"),
-    ("tidemill/prices/", "medium", "the prices that the policies count by change"),
+    # Their data is refreshed now and then, but for prices that a person sets.
+    (_OWN_PRICES, "high", "prices that were set by hand change: what a cap refused may pass"),
+    ("tidemill/machines/data/", "medium", "the machines that the policies count by change"),
+    ("tidemill/prices/data/", "medium", "the prices that the policies count by change"),
+    ("tidemill/machines/", "high", _COUNTS),
+    ("tidemill/prices/", "high", _COUNTS),
 )
 """Beginnings of paths, how bad a change there is by itself, and its title. CODEOWNERS names the same folders.
 
@@ -59,6 +73,7 @@ The policy pack imports what is listed of `tidemill`.
 
 _ENVIRONMENT = re.compile(r"policy/environments/([^/]+)\.json")
 _STACK = re.compile(r"(?:stacks|shared)/Pulumi\.([^/]+)\.yaml")
+_IMPORTED_FIRST = re.compile(r"(?P<name>\w+)(/__init__)?(\.[\w-]+)*\.(py|pyc|so)")
 _PINNED = re.compile(r"(uses: [\w./-]+)@\S+( #.*)?")
 _PROVIDER = re.compile(r"^(pulumi-aws|pulumi-gcp)==(\d+)", re.MULTILINE)
 _PROVIDERS = re.compile(rf"({'|'.join(CLOUDS)}):(?!region$|defaultTags|defaultLabels)")
@@ -86,20 +101,32 @@ def findings(changed: Iterable[str], read: Read) -> Iterator[Finding]:
     """
     for path in sorted(changed):
         guard = next((each for each in GUARDS if path.startswith(each[0])), None)
-        stack = _STACK.fullmatch(path)
-        if not (guard or stack) or (old := read(path, True)) == (new := read(path, False)):
+        stack, first = _STACK.fullmatch(path), _IMPORTED_FIRST.fullmatch(path)
+        if not (guard or stack or first) or (old := read(path, True)) == (new := read(path, False)):
             continue
-        if match := _ENVIRONMENT.fullmatch(path):
+        if first and old is None:
+            yield _imported_first(path, first["name"])
+        elif match := _ENVIRONMENT.fullmatch(path):
             yield from _environment(path, match[1], read)
         elif guard:
             yield _guarded(path, old, new, *guard[1:])
-        else:
+        elif stack:
             yield from _waivers(path, old, new)
             yield from _elsewhere(path, old, new)
 
 
+def _imported_first(path: str, name: str) -> Finding:
+    """Programs and commands run in the project's folder, which Python searches first.
+
+    Source: https://docs.python.org/3/library/sys_path_init.html
+    """
+    if name in sys.stdlib_module_names or name in packages_distributions():
+        return _finding("critical", path, f"{name} is imported from here in place of the package, with CI's logins")
+    return _finding("high", path, f"{name} is imported from here before any package of that name, with CI's logins")
+
+
 def _guarded(path: str, old: str | None, new: str | None, severity: Severity, title: str) -> Finding:
-    if path.endswith("CODEOWNERS") and new is not None and old is None:
+    if path.startswith(".git") and path.endswith("CODEOWNERS") and new is not None and old is None:
         return _finding("low", path, "owners are named for the first time")
     if (worse := _worse(path, old or "", new or "")) is not None:
         return worse
@@ -110,7 +137,9 @@ def _guarded(path: str, old: str | None, new: str | None, severity: Severity, ti
         title = "another major version of a provider may replace resources: preview on your login"
         return _finding("high", path, title, *(f"{name} {major}" for name, major in bumped))
     what = "is removed" if new is None else "is new" if old is None else "changes"
-    return _finding(severity, path, f"{title} (a file {what})")
+    return _finding(
+        severity, path, f"{title} (a file {what})", *(_differing(old or "", new or "") if path == _OWN_PRICES else ())
+    )
 
 
 def _worse(path: str, old: str, new: str) -> Finding | None:

@@ -1,15 +1,19 @@
 """Changes of what guards the stacks: the text before, the text after, and what a careful reviewer expects."""
 
 import json
+import re
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from ops import project
+from components.rooms import CLOUDS
+from ops import affected, project
 from ops.imports import closure
-from ops.owners import owners
+from ops.owners import owners, text
 from ops.review import guardrails
 from ops.review.command import review
 
@@ -88,7 +92,29 @@ EDITS = [
     ("tidemill/planned_fleet.py", "a", "b", [("high", "count machines and money")]),
     ("tidemill/services/batch/__init__.py", "a", "b", [("high", "count machines and money")]),
     ("tidemill/prices/data/gcp/us-central1.json.gz", "a", "b", [("medium", "the prices")]),
+    ("tidemill/prices/data/own.json", "[]", '[\n{"usd_hour": 0.01}\n]', [("high", "set by hand")]),
+    ("tidemill/prices/dearest.py", "a", "b", [("high", "count machines and money")]),
+    ("tidemill/machines/__init__.py", "a", "b", [("high", "count machines and money")]),
+    ("tidemill/machines/data/aws.json", "a", "b", [("medium", "the machines")]),
     ("components/rooms.py", "a", "b", [("medium", "reviews")]),
+    ("localcloud/cloud.py", "a", "b", [("medium", "reviews")]),
+    ("tidemill/folders.py", "a", "b", [("medium", "reviews")]),
+    # What GitLab, Pulumi, make, uv and Python read beside, or in place of, the files that are here.
+    (".gitlab-ci.yml", "a", "b", [("high", "CI's logins")]),
+    ("examples/gitlab/login.sh", "a", "b", [("high", "CI's logins")]),
+    (".gitlab/CODEOWNERS", "* @a", "", [("high", "CI's logins")]),
+    ("CODEOWNERS", None, "", [("high", "who must approve")]),
+    ("Pulumi.json", None, "{}", [("high", "in place of Pulumi.yaml")]),
+    ("GNUmakefile", None, "all:", [("high", "CI's logins")]),
+    ("uv.toml", None, "", [("high", "CI's logins")]),
+    (".venv/bin/uv", None, "", [("high", "CI's logins")]),
+    ("click.py", None, "", [("critical", "in place of the package")]),
+    ("yaml/__init__.py", None, "", [("critical", "in place of the package")]),
+    ("json.cpython-311-x86_64-linux-gnu.so", None, "", [("critical", "in place of the package")]),
+    ("brotli.pyc", None, "", [("high", "before any package")]),
+    ("brotli.py", "a", "b", []),
+    ("__main__.py", "a", "b", []),
+    ("click/other.py", None, "", []),
     ("tidemill/cli/commands/run.py", "a", "b", []),
     ("tidemill/services/batch/backend.py", "a", "b", []),
     ("docs/ci.md", "a", "b", []),
@@ -181,13 +207,44 @@ def test_owners_stay_where_none_are_given(checkout):
     assert file.read_text() == written
 
 
+def _owner() -> re.Pattern[str]:
+    """Paths that CODEOWNERS covers, as GitHub and GitLab read its patterns: `*` stands for no slash."""
+    lines = [line.split()[0] for line in text(("@a",)).splitlines()[1:]]
+    return re.compile(
+        "|".join(re.escape(line).replace(r"\*", "[^/]*") + (".*" if line[-1] == "/" else "$") for line in lines)
+    )
+
+
 def test_what_the_review_guards_has_an_owner():
     """A folder that the review tells of, or that decides what runs with CI's logins, is in CODEOWNERS."""
-    from ops.owners import text  # noqa: PLC0415
+    for start in [*(start for start, *_ in guardrails.GUARDS), "click.py", "yaml/__init__.py", "json.so"]:
+        assert _owner().match(f"/{start}"), start
+    assert not any(_owner().match(f"/{path}") for path in ("docs/ci.md", "tidemill/cli/app.py", "teams/a.py"))
 
-    owned = [line.split()[0] for line in text(("@a",)).splitlines()[1:]]
-    for start, _, _ in guardrails.GUARDS:
-        assert any(f"/{start}".startswith(path.partition("*")[0]) for path in owned), start
+
+def test_what_runs_with_cis_logins_has_an_owner():
+    """The program of a stack, the policies, and what the commands of the workflows load. A release alone changes the
+    version."""
+    program = [path for cloud in CLOUDS for path in affected._imported(cloud)]
+    loaded = """
+        import importlib, sys
+        for name in "affected check ci.github deploy drift orphans owners preview review.command".split():
+            importlib.import_module(f"ops.{name}")
+        print(*(each.__file__ for each in list(sys.modules.values()) if getattr(each, "__file__", None)), sep="\\n")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(loaded)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    ours = (Path(line) for line in done.stdout.splitlines() if line.startswith(f"{ROOT}/"))
+    commands = [path.relative_to(ROOT).as_posix() for path in ours if ".venv" not in path.parts]
+    assert {"ops/deploy.py", "localcloud/cloud.py"} <= {*commands}
+    ran = {*program, *commands} - {"tidemill/version.py"}
+    assert sorted(path for path in ran if not _owner().match(f"/{path}")) == []
 
 
 def test_all_that_judges_a_stack_is_guarded():
