@@ -1,4 +1,4 @@
-"""An HTTPS server on a loopback port, with a certificate of a test."""
+"""HTTPS servers on loopback ports, with certificates of a test, and the authorities that sign them."""
 
 from __future__ import annotations
 
@@ -39,6 +39,71 @@ class TlsServer(ThreadingHTTPServer):
         self.refused.append(str(sys.exc_info()[1]))
 
 
+class Authority:
+    """A company's own authority.
+
+    Attributes:
+        pem: Its certificate.
+    """
+
+    def __init__(self, days: float = 30, *, authority: bool = True, name: str = "authority of a test") -> None:
+        self._key, self._name = ec.generate_private_key(ec.SECP256R1()), _named(name)
+        made = _built(self._name, self._name, self._key, days).add_extension(
+            x509.BasicConstraints(ca=authority, path_length=None), critical=True
+        )
+        if authority:
+            made = made.add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        self._certificate = made.sign(self._key, hashes.SHA256())
+        self.pem = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+    def context(self, folder: Path, host: str) -> ssl.SSLContext:
+        """What a server of a host name speaks TLS with."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        made = (
+            _built(_named(host), self._name, key, 30)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), False)
+            .add_extension(identifier, False)
+            .sign(self._key, hashes.SHA256())
+        )
+        certificate, private = folder / f"{host}.pem", folder / f"{host}.key"
+        certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        private.write_bytes(_private(key))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, private)
+        return context
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _usage(**uses: bool) -> x509.KeyUsage:
+    every = (
+        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+        "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+    )  # fmt: skip
+    return x509.KeyUsage(**{each: uses.get(each, False) for each in every})
+
+
+def _built(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return (
+        x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=60))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(identifier, False)
+    )
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
 def _certificate(folder: Path) -> tuple[Path, Path]:
     """A self-signed certificate for loopback, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -51,7 +116,6 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
         .sign(key, hashes.SHA256())
     )
-    form = serialization.PrivateFormat.PKCS8
-    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    (folder / "key.pem").write_bytes(_private(key))
     (folder / "certificate.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
     return folder / "certificate.pem", folder / "key.pem"

@@ -8,7 +8,7 @@ from ..config.checks.file_systems import check_on_aws
 from ..config.checks.images import STACKS_IMAGE
 from ..config.checks.imports import check_aws_imports
 from ..config.checks.policies import check_policies
-from ..config.errors import ConfigError, key_path, shown
+from ..config.errors import ConfigError, key_path, missing, shown
 from ..config.models import Budget, Images, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.shared_models import SharedConfig
@@ -43,6 +43,7 @@ def check_stack(config: StackConfig) -> None:
     check_budget(config.budget)
     check_monitoring(config.monitoring)
     _existing_network(config)
+    _proxy(config)
     check_aws_imports(config)
     check_on_aws(config)
     for key, image in config.worker_images.items():
@@ -148,6 +149,28 @@ def _existing_network(config: StackConfig) -> None:
     for key in ("network", "subnetwork"):
         common.refuse(here, existing, key, _ON_GCP, "Name vpc_id and subnet_ids")
     common.check_all_set(here, existing, ("vpc_id", "subnet_ids"))
+
+
+def _proxy(config: StackConfig) -> None:
+    """Of an existing network only its owner knows the endpoints; whoever asks them through a proxy is often refused."""
+    if config.proxy is None or config.network.existing is None:
+        return
+    past = config.proxy.no_proxy
+    here = ["proxy", "no_proxy"]
+    if past is None:
+        raise missing(
+            key_path(here),
+            "With an existing network, name the domains that its endpoints serve, such as us-west-2.amazonaws.com, "
+            "or [] if it has none",
+        )
+    mounted = any(mount.s3 for queue in config.queues.values() for mount in queue.mounts.values())
+    if mounted and not any("s3." in each or each.endswith("amazonaws.com") for each in past):
+        raise ConfigError(
+            key_path(here),
+            shown(past),
+            "the domain of S3 where queues mount s3 in an existing network: Mountpoint goes past the proxy",
+            "Name s3.<region>.amazonaws.com, if the network has its endpoint, or leave the mounts out",
+        )
 
 
 def _names(config: StackConfig) -> None:

@@ -23,6 +23,16 @@ _ANYWHERE = "0.0.0.0/0"
 _PRIVATE_BLOCKS_START = 8
 
 
+def direct_hosts(egress: str, parent: pulumi.Resource) -> list[pulumi.Output[str]]:
+    """Domains that a network which Tidemill makes reaches by its own endpoints, for the `no_proxy` of its machines.
+
+    With `endpoints` these are all of the region's: hosts of the ECS agent have numbers (ecs-a-1, ecs-t-1).
+    """
+    account = account_of(parent)
+    services = [""] if egress == "endpoints" else ["s3.", "s3.dualstack."]
+    return [pulumi.Output.concat(service, account.region, ".", account.dns_suffix) for service in services]
+
+
 @dataclass
 class AwsNetworkArgs:
     """Arguments of `AwsNetwork`."""

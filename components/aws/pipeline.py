@@ -8,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from ..base import team_tags
-from ..config import StackConfig, repository_of, shared_repository_of
+from ..config import NewNetwork, StackConfig, repository_of, shared_repository_of
 from ..config.checks.policies import looks_apart, submitter_policies
 from ..config.later import ordered
 from ..describe import as_text, describe
@@ -22,7 +22,7 @@ from .identity import AwsIdentity, AwsIdentityArgs, publish_statements
 from .logs import AwsLogs, AwsLogsArgs
 from .monitoring.metrics import NAMESPACE
 from .monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
-from .network import AwsNetwork, AwsNetworkArgs
+from .network import AwsNetwork, AwsNetworkArgs, direct_hosts
 from .policy import Statement
 from .registry import AwsRegistry, AwsRegistryArgs, ecr_repository, external_repositories, look_statements
 from .shared import AwsSharedOutput, repository_arns
@@ -106,6 +106,15 @@ class AwsParts:
         else:
             args = AwsNetworkArgs(tags=self.tags)
         return AwsNetwork(f"{name}-network", args, self.child)
+
+    def outbound(self) -> dict[str, Any]:
+        """Arguments of a queue: the proxy, what goes past it, and the authorities to trust."""
+        config, new, shared = self.config, self.config.network.create or NewNetwork(), self._shared_network
+        arguments: dict[str, Any] = {"certificates": config.certificates}
+        if config.proxy is None:
+            return arguments
+        made = [] if config.network.existing else direct_hosts(shared.egress if shared else new.egress, self.network)
+        return {**arguments, "proxy": config.proxy.url, "no_proxy": [*made, *(config.proxy.no_proxy or [])]}
 
     def _subnet_zones(self, parent: pulumi.Resource) -> list[str]:
         """Zones of the machines' subnets; looked up in an existing network only if they are needed."""

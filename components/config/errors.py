@@ -13,6 +13,8 @@ from pydantic.fields import FieldInfo
 
 from tidemill.errors import VALUE_SHOWN, CallerError
 
+HIDDEN = "hidden"
+"""The type of an error of a model whose value is not shown."""
 _TYPES = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -118,6 +120,8 @@ def from_pydantic(
         hint = f"Give it a value, or remove the key: {hint}"
     if kind == "missing":
         return missing(named, hint)
+    if kind == HIDDEN:
+        return ConfigError(named, f"a text of {len(str(value))} characters (not shown)", _allowed(problem), hint)
     return ConfigError(named, shown(value), _allowed(problem), hint)
 
 

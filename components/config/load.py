@@ -23,7 +23,9 @@ from .models import StackConfig
 from .queue_models import Queue
 
 PROJECT = "tidemill"
-_TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image", "worker_image_arm64")
+_TEXTS = (
+    "team", "environment", "cloud", "certificates", "permission_boundary", "worker_image", "worker_image_arm64",
+)  # fmt: skip
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

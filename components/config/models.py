@@ -18,6 +18,7 @@ from .later import LogsKey, RegistryKey, StoreKey, Text, from_resource, is_plain
 from .model import Model
 from .monitoring_models import Monitoring
 from .network_models import Network
+from .outbound_models import Certificates, Proxy
 from .queue_models import Queue
 from .types import (
     AWS_KEY,
@@ -143,6 +144,18 @@ class StackConfig(Model):
     cloud: CloudName = Field(default=DEFAULT, description="The pipeline's cloud.")
     network: Network = Field(
         default=Network(), description="Where machines run.", examples=[{"create": {"egress": "public"}}]
+    )
+    proxy: Proxy | None = Field(
+        default=None,
+        description="A forward proxy for machines and jobs. Leave out for none. As the default of this key in "
+        "Pulumi.yaml it is that of all stacks.",
+        examples=[{"url": "http://proxy.example.com:3128", "no_proxy": ["example.com", "10.0.0.0/8"]}],
+    )
+    certificates: Certificates | None = Field(
+        default=None,
+        description="Authorities that machines, the worker and jobs trust in addition to the public ones, as PEM: "
+        "those of a proxy that opens TLS, or of a registry of your own. On AWS a root or two: user data has no room "
+        "for more. As the default of this key in Pulumi.yaml they are those of all stacks.",
     )
     data: Data = Field(
         default=Data(),

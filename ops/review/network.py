@@ -1,5 +1,10 @@
 """The network: ingress, public addresses, public buckets and egress."""
 
+import base64
+import contextlib
+import json
+import re
+import ssl
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,6 +55,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         elif step.type == _EGRESS and step.op in ("create", "update", "replace"):
             yield from _way_out(step, live)
     yield from _egress(live)
+    yield from _outside(live)
 
 
 def egress(steps: list[Step], before: bool) -> set[str]:
@@ -234,6 +240,67 @@ def _prevention(step: Step) -> Iterator[Finding]:
     for path, wanted in ((("publicAccessPrevention",), "enforced"), (("uniformBucketLevelAccess",), True)):
         if at(step.old, path) == wanted and at(step.new, path) != wanted:
             yield _finding(step, "critical", f"no longer blocks public access: {path[0]} was {wanted}")
+
+
+def _outside(steps: list[Step]) -> Iterator[Finding]:
+    """Another proxy or other authorities of machines, each told once for all of their templates."""
+    said: dict[tuple[Severity, str], list[Step]] = {}
+    for step in steps:
+        if step.type in (_TEMPLATE, *TEMPLATES) and step.op in ("update", "replace"):
+            old, new = (_boot(side) for side in (step.old, step.new))
+            if old and new:
+                for each in [*_proxies(old, new), *_authorities(old, new)]:
+                    said.setdefault(each, []).append(step)
+    for (severity, title), changed in said.items():
+        names = tuple(sorted(step.name for step in changed))
+        yield Finding(severity, "network-opened", names[0], changed[0].urn, title, names)
+
+
+def _proxies(old: str, new: str) -> Iterator[tuple[Severity, str]]:
+    was, now = (re.findall(r"\bHTTPS_PROXY=(http://[\w.:-]+)", text)[:1] for text in (old, new))
+    if was and not now:
+        yield "high", f"machines and jobs no longer go through the proxy {was[0]}"
+    elif was != now:
+        yield "medium", f"machines and jobs go through the proxy {now[0]}, were {'on ' + was[0] if was else 'without'}"
+    if was and now:
+        before, after = ({*"".join(re.findall(r"\bNO_PROXY=(\S+)", each)[:1]).split(",")} - {""} for each in (old, new))
+        for title, hosts in (("goes past the proxy", after - before), ("goes through the proxy now", before - after)):
+            if hosts:
+                yield "medium", f"{title}: {', '.join(sorted(hosts))}"
+
+
+def _authorities(old: str, new: str) -> Iterator[tuple[Severity, str]]:
+    was, now = (dict(_trusted(text)) for text in (old, new))
+    for each in sorted(now.keys() - was.keys()):
+        yield "high", f"machines and jobs trust {now[each]}: whoever has its key can read and change their TLS traffic"
+    for each in sorted(was.keys() - now.keys()):
+        yield "medium", f"machines and jobs no longer trust {was[each]}: what it signed is refused"
+
+
+def _trusted(text: str) -> Iterator[tuple[str, str]]:
+    """(certificate, its common name)"""
+    for pem in re.findall(r"-----BEGIN CERTIFICATE-----[\w+/=\s]+-----END CERTIFICATE-----", text):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        with contextlib.suppress(ssl.SSLError):
+            context.load_verify_locations(cadata=pem)
+        said = json.dumps([each.get("subject") for each in context.get_ca_certs()])
+        named = re.search(r'"commonName", ("(?:[^"\\]|\\.)*")', said)
+        yield pem, str(json.loads(named[1])) if named else "an authority"
+
+
+def _boot(inputs: dict[str, Any]) -> str:
+    """A template's boot script: base64 on AWS, a JSON document behind one line on GCP; empty if it is not known."""
+    data = inputs.get("userData") or at(inputs, ("metadata", "user-data"))
+    if not isinstance(data, str) or is_unknown(data):
+        return ""
+    if not data.startswith("#cloud-config"):
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(data).decode(errors="replace")
+        return ""
+    with contextlib.suppress(ValueError):
+        files = objects(json.loads(data.partition("\n")[2]).get("write_files"))
+        return "\n".join(str(each.get("content")) for each in files)
+    return ""
 
 
 def _text(value: Any) -> str:

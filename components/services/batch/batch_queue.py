@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pulumi
@@ -16,22 +15,24 @@ from ...aws.offerings import check_offered
 from ...aws.policy import Statement, grant
 from ...aws.submitter import jobs_statements, submit_statement
 from ...aws.subnets import subnets_in
-from ...base import as_args, child_name, named, object_tags, token
+from ...base import as_args, child_name, object_tags, token
 from ...config import Queue, QueueKeys, Rung, part
+from ...outbound import Outbound
 from ...zones import chosen
 from .compute_environment import ComputeSettings, compute_environment
 from .describe import described
 from .imported_queue import name_to_import
 from .job_definition import Surroundings, job_definition
+from .launch_template import Boot, boot_data, launch_template
 from .mounts import check_mounts
-from .purchase import block, reservation
-from .user_data import user_data
 
 _CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
 """Source: https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
 
 _SHARE_DECAY_SECONDS = 3600
-_SMALL_GPU = "g6f.large"
+_CREDENTIALS = "169.254.170.2"
+"""Where a task's credentials come from.
+Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/http_proxy_config.html"""
 
 
 @dataclass
@@ -72,6 +73,12 @@ class AwsBatchQueueArgs:
     Without it a queue with `s3` mounts is refused: its machines could not mount them and would power off."""
     file_systems: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """The `source` of each `AwsFileSystem` that the queue's mounts name with `file_system`."""
+    proxy: str | None = None
+    """URL of a forward proxy for machines and jobs, `http://host:port`, without a password."""
+    no_proxy: Sequence[pulumi.Input[str]] = field(default_factory=list)
+    """Hosts, domains and IPv4 ranges that are reached without the proxy, such as those of a VPC's endpoints."""
+    certificates: str | None = None
+    """Authorities that machines, the worker and jobs trust in addition to the public ones, as PEM."""
     imported: str | None = None
     """ARN of an existing job queue to import; it keeps its name."""
     replace: bool = False
@@ -128,6 +135,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         self._account = account_of(self)
         self._settings = settings = part(Queue, args.settings, "queues", args.queue)
+        self._outbound = Outbound.of(args.proxy, args.no_proxy, args.certificates, _CREDENTIALS)
         check_mounts(args.queue, settings, args.file_systems, reads_buckets=args.reads_mounts)
         self._open = rungs = self._rungs(name, settings)
         self.arn = self._queue(name, settings, rungs).arn
@@ -148,7 +156,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         fleet = ComputeSettings(
             instance_types=[machine.type for machine in types],
             image_type="ECS_AL2023_NVIDIA" if settings.item.gpus else "ECS_AL2023",
-            launch_template=self._launch_template(name, settings),
+            launch_template=launch_template(name, settings, self._boot(settings), self),
             instance_profile_arn=args.instance_profile_arn,
             subnet_ids=subnets_in(args.subnet_ids, args.zones, zones),
             security_group_ids=args.security_group_ids,
@@ -166,50 +174,14 @@ class AwsBatchQueue(pulumi.ComponentResource):
         """Settings of one rung: a rung with a reservation has a launch template of its own, the others share one."""
         if rung.reservation is None:
             return shared
-        template = self._launch_template(f"{name}-{_label(rung)}", settings, rung)
+        template = launch_template(f"{name}-{_label(rung)}", settings, self._boot(settings), self, rung)
         return replace(shared, launch_template=template)
 
-    def _launch_template(self, name: str, settings: Queue, rung: Rung | None = None) -> aws.ec2.LaunchTemplate:
-        tags, machines = named(self._args.tags, name), f"{name}-machines"
-        # A rung's name leaves no room for the ending in the 125 characters of a template's.
-        aliases: list[pulumi.Alias | str] = [pulumi.Alias(name=machines)] if rung else []
-        volume = aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
-            volume_type="gp3",
-            volume_size=settings.disk_gib,
-            encrypted="true",
-            delete_on_termination="true",
-        )
-        return aws.ec2.LaunchTemplate(
-            name if rung else machines,
-            block_device_mappings=[
-                # Amazon Linux's root device: nothing needs formatting before the agent starts.
-                aws.ec2.LaunchTemplateBlockDeviceMappingArgs(device_name="/dev/xvda", ebs=volume)
-            ],
-            # Not imageIdOverride: the provider reads its removal as no change. Batch takes the template's image next.
-            # Source: https://docs.aws.amazon.com/batch/latest/userguide/ami-selection-order.html
-            image_id=settings.machines.image,
-            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
-                http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
-            ),
-            tag_specifications=[
-                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags)
-                for kind in _tagged(self._args.tags)
-            ],
-            capacity_reservation_specification=reservation(rung) if rung else None,
-            instance_market_options=block(rung) if rung else None,
-            user_data=self._user_data(settings),
-            update_default_version=True,
-            tags=self._args.tags,
-            opts=pulumi.ResourceOptions(parent=self, aliases=aliases),
-        )
-
-    def _user_data(self, settings: Queue) -> pulumi.Input[str]:
-        small = any(machine.type == _SMALL_GPU for machine in settings.types("aws"))
-        written = partial(user_data, settings.mounts, local=settings.scratch == "local", overcommit=small)
-        if self._args.worker_image is None:
-            return written()
-        uri = pulumi.Output.from_input(self._args.store_uri)
-        return uri.apply(lambda store: written(f"{store}/{self._pointer}"))
+    def _boot(self, settings: Queue) -> Boot:
+        args, out = self._args, self._outbound
+        pointer = f"/{self._pointer}" if args.worker_image is not None else None
+        data = boot_data(settings, args.store_uri, pointer, out)
+        return Boot(data, args.tags)
 
     @property
     def _pointer(self) -> str:
@@ -285,6 +257,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
             execution_role_arn=args.execution_role_arn,
             worker_image=args.worker_image,
             file_systems=args.file_systems,
+            outbound=self._outbound,
             tags=args.tags,
             rungs=rungs,
         )
@@ -316,18 +289,6 @@ class AwsBatchQueue(pulumi.ComponentResource):
     def submit_arns(self) -> list[pulumi.Output[str]]:
         """The resources that SubmitJob names: the queue and every revision of its job definitions."""
         return [self.arn, *self._revisions]
-
-
-def _tagged(tags: Mapping[str, str] | None) -> list[str]:
-    """Kinds of what Batch makes from the template, and tags. No template tags Spot requests, which cost nothing: where
-    one does, no On-Demand machine starts, and the rungs of a queue share theirs.
-
-    Network interfaces get tags where a company's are among them: for Tidemill's alone, stacks that run already would
-    get new machines.
-    Source: https://github.com/github-aws-runners/terraform-aws-github-runner/issues/4561
-    """
-    company = any(not key.startswith("tidemill:") for key in tags or {})
-    return ["instance", "volume", *(["network-interface"] if company else [])]
 
 
 def _label(rung: Rung) -> str:

@@ -17,6 +17,8 @@ from ...config.errors import ConfigError, key_path, missing, shown
 from ...config.models import StackConfig
 from ...config.queue_models import Queue
 from ...config.types import AMI, AWS_RESERVATION
+from ...outbound import NEVER_PROXIED
+from .user_data import MOST_SCRIPT, Way, script
 
 _MOUNTS = ("file_system", "host", "efs", "s3")
 _SECRET = re.compile(
@@ -46,6 +48,29 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     )
     common.check_mounts(path, queue, config, _MOUNTS)
     common.check_limits(path, queue)
+    _user_data(config, path, queue)
+
+
+def _user_data(config: StackConfig, path: Path, queue: Queue) -> None:
+    """A proxy and certificates are in user data, whose size EC2 limits."""
+    if config.proxy is None and config.certificates is None:
+        return
+    past = ",".join([*NEVER_PROXIED, *3 * ["s3.dualstack.ap-southeast-2.amazonaws.com"], *_past(config)])
+    way = Way(config.proxy.url if config.proxy else None, past, config.certificates)
+    name = f"{config.team}-{config.environment}"
+    pointer = f"s3://{name}-store-bucket-1a2b3c4/machines/{path[-1]}/worker" if config.worker_images else None
+    size = len(script(queue.mounts, pointer, local=queue.scratch == "local", overcommit=True, way=way))
+    if size > MOST_SCRIPT:
+        raise ConfigError(
+            key_path(["certificates"] if config.certificates else ["proxy", "no_proxy"]),
+            f"{len(config.certificates or past)} characters",
+            f"what is left of EC2's user data in queue {path[-1]}, {size - MOST_SCRIPT} less",
+            "Keep the roots alone, or those with short keys (ECDSA); mounts, scratch: local and no_proxy need room too",
+        )
+
+
+def _past(config: StackConfig) -> list[str]:
+    return (config.proxy.no_proxy if config.proxy else None) or []
 
 
 def _prices(path: Path, queue: Queue) -> None:

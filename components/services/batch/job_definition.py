@@ -12,9 +12,10 @@ import pulumi_aws as aws
 from tidemill.descriptor import MIN_WORKER, WorkerExit
 
 from ...config import Mount, Queue
+from ...outbound import Outbound
 from ...outputs import json_of
 from ..queues import worker_variables
-from .user_data import CACHE, S3_MOUNTS, SCRATCH, WORKER
+from .user_data import BUNDLE, CACHE, S3_MOUNTS, SCRATCH, WORKER
 
 ATTEMPTS = 10
 """Batch's limit. Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_RetryStrategy.html"""
@@ -37,6 +38,7 @@ class Surroundings:
     execution_role_arn: pulumi.Input[str]
     worker_image: pulumi.Input[str] | None
     file_systems: Mapping[str, pulumi.Input[str]]
+    outbound: Outbound
     tags: Mapping[str, pulumi.Input[str]] | None
     rungs: Sequence[pulumi.Resource]
     """Resources that must change first: a new revision may need features of new machines."""
@@ -75,6 +77,7 @@ def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) 
         # Containers cannot reach instance metadata; SDKs must not wait for it.
         "AWS_EC2_METADATA_DISABLED": "true",
         **worker_variables("aws", settings),
+        **around.outbound.variables(f"{_HOST}/{BUNDLE}"),
     }
     worker = around.worker_image
     container: dict[str, Any] = {

@@ -53,6 +53,7 @@ class BatchQueues(ServiceQueues):
             reads_mounts=True,
             file_systems={key: made.source for key, made in parts.file_systems.items()},
             imported=existing.job_queue if existing else None,
+            **parts.outbound(),
             replace=config.may_replace,
             tags=parts.tags,
         )

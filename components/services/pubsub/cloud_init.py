@@ -24,6 +24,11 @@ SCRIPT = Path(__file__).parent / "host" / "run.sh"
 _STATE = "/var/lib/tidemill"
 _TREE = "/tidemill"
 _DISKS = "/etc/tidemill/local_disks.sh"
+_OUTBOUND = "/etc/tidemill/outbound.sh"
+_TRUST = "/etc/tidemill"
+"""The folder of the certificates in containers."""
+BUNDLE = f"{_TRUST}/certificates.pem"
+"""The certificates that the machine trusts, in containers of a stack with its own."""
 _FUSE = "/mnt/disks/gcs"
 _BEFORE_THE_END_SECONDS = 600
 """The worker plans to end this long before the unit does, so that it can drain."""
@@ -66,6 +71,15 @@ class Host:
     """The worker's image for arm64 machines, in a queue that has others as well."""
     file_systems: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """Address and share of each file system of the stack."""
+    variables: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    """Variables of containers for a proxy and certificates."""
+    certificates: str | None = None
+    """Authorities to trust in addition to the public ones, as PEM."""
+
+    @property
+    def proxied(self) -> dict[str, str]:
+        """Variables of Docker's unit; empty without a proxy."""
+        return {key: str(value) for key, value in self.variables.items() if key.endswith("_PROXY")}
 
 
 def cloud_config(settings: Queue, host: Host) -> pulumi.Output[str]:
@@ -89,6 +103,13 @@ def _document(settings: Queue, host: Host) -> dict[str, Any]:
     }
     if settings.scratch == "local":
         files[_DISKS] = (SCRIPT.with_name("local_disks.sh").read_text(encoding="utf-8"), "0644")
+    if host.variables:
+        files[_OUTBOUND] = (SCRIPT.with_name("outbound.sh").read_text(encoding="utf-8"), "0644")
+    if proxied := host.proxied:
+        lines = "".join(f'Environment="{key}={value}"\n' for key, value in proxied.items())
+        files["/etc/systemd/system/docker.service.d/tidemill.conf"] = (f"[Service]\n{lines}", "0644")
+    if host.certificates:
+        files["/etc/tidemill/certificates.pem"] = (host.certificates, "0644")
     return {
         "write_files": [
             {"path": path, "owner": "root:root", "permissions": mode, "content": content}
@@ -112,6 +133,7 @@ def environment(settings: Queue, host: Host) -> dict[str, str]:
         # An image may contain its own worker, of any age.
         "TIDEMILL_MIN_WORKER": MIN_WORKER,
         **worker_variables("gcp", settings),
+        **{key: str(value) for key, value in host.variables.items()},
     }
     return variables | ({"TIDEMILL_LOG": str(host.log)} if host.log else {})
 
@@ -154,6 +176,8 @@ def _lines(values: Mapping[str, str]) -> str:
 def steps(settings: Queue, host: Host) -> list[str]:
     """Functions of the script, with arguments, that prepare a machine of this queue."""
     commands = ["folders"] if settings.scratch == "disk" else [f"/bin/bash {_DISKS}", "folders"]
+    if host.variables:
+        commands.append(f"/bin/bash {_OUTBOUND}")
     if settings.item.gpus:
         commands.append("gpu_driver")
     if settings.gcp.extra_disk_gib:
@@ -186,6 +210,8 @@ def options(settings: Queue, host: Host) -> list[str]:
     """Options of `docker run` for the worker's container."""
     volumes = [f"{_STATE}/scratch:/scratch", f"{_STATE}/cache:/cache"]
     words: list[str] = []
+    if host.certificates:
+        volumes.append(f"{_STATE}/trust:{_TRUST}:ro")
     if host.worker_image:
         volumes.append(f"{_STATE}/worker:{_TREE}:ro")
         words += ["--entrypoint", f"{_TREE}/tidemill-worker"]

@@ -1,6 +1,6 @@
 """A queue on Pub/Sub and its machines."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,12 +17,17 @@ from ...config.errors import key_path
 from ...gcp.machine_image import check_image
 from ...gcp.member import Member
 from ...gcp.project import Project
+from ...outbound import Outbound
 from ...zones import chosen
-from .cloud_init import Host, cloud_config
+from .cloud_init import BUNDLE, Host, cloud_config
 from .instance_group import Fleet, RungResources, instance_group
 from .keys import parsed
 from .offerings import check_offered
 from .queue_topic import ImportedTopic, Messages, messages, on_subscription, on_topic
+
+DIRECT = ("metadata.google.internal", "googleapis.com", "pkg.dev", "gcr.io")
+"""What machines reach by Private Google Access, and their metadata.
+Source: https://cloud.google.com/vpc/docs/configure-private-google-access#domain-options"""
 
 
 @dataclass
@@ -53,6 +58,13 @@ class GcpWorkerPoolArgs:
     """The same for machines with arm64 processors."""
     file_systems: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """The `source` of each `GcpFileSystem` that the queue's mounts name with `file_system`."""
+    proxy: str | None = None
+    """URL of a forward proxy for machines and jobs, `http://host:port`, without a password. Google's APIs and
+    registries are always reached without it, by Private Google Access."""
+    no_proxy: Sequence[pulumi.Input[str]] = field(default_factory=list)
+    """Hosts, domains and IPv4 ranges that are reached without the proxy."""
+    certificates: str | None = None
+    """Authorities that machines, the worker and jobs trust in addition to the public ones, as PEM."""
     imported_topic: str | None = None
     """Full name of an existing topic to import with its subscription; both keep their names."""
     imported_subscription: str | None = None
@@ -152,6 +164,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
         zones = self._zones(args.queue, settings)
         check_offered(args.queue, types, zones, self)
         first, second = _workers(args, {machine.architecture for machine in types})
+        out = Outbound.of(args.proxy, args.no_proxy, args.certificates, *DIRECT)
         host = Host(
             queue=args.queue,
             image=args.image,
@@ -163,6 +176,8 @@ class GcpWorkerPool(pulumi.ComponentResource):
             log=args.log,
             region=project.region,
             file_systems=args.file_systems,
+            variables=out.variables(BUNDLE),
+            certificates=out.certificates,
         )
         return Fleet(
             settings=settings,

@@ -18,11 +18,17 @@ DOUBLED = (
     "mount", "umount", "mount.nfs", "mount.nfs4", "mount.efs", "mount-s3", "mkfs", "mkfs.xfs", "mkfs.ext4", "swapon",
     "yum", "dnf", "rpm", "systemctl", "service", "shutdown", "poweroff", "reboot", "sysctl", "modprobe", "iptables",
     "docker", "useradd", "amazon-linux-extras", "cloud-init-per", "mdadm",
+    "update-ca-trust",
 )  # fmt: skip
 DOUBLE = """#!/bin/sh
 # Stands for a command that would change this machine, or that it does not have: notes the call, changes nothing.
 echo "${0##*/} $*" >> "$LOCALCLOUD_DISK/var/log/localcloud-commands.log"
 """
+TRUST = """
+mkdir -p "$LOCALCLOUD_DISK/etc/pki/tls/certs"
+cat "$LOCALCLOUD_DISK"/etc/pki/ca-trust/source/anchors/* > "$LOCALCLOUD_DISK/etc/pki/tls/certs/ca-bundle.crt"
+"""
+"""What `update-ca-trust` does, without the public authorities: nothing here asks a public server."""
 
 
 class UserData:
@@ -58,7 +64,7 @@ class UserData:
             self._doubles.mkdir(parents=True, exist_ok=True)
             for name in DOUBLED:
                 if not (self._doubles / name).exists():
-                    (self._doubles / name).write_text(DOUBLE)
+                    (self._doubles / name).write_text(DOUBLE + (TRUST if name == "update-ca-trust" else ""))
                     (self._doubles / name).chmod(0o755)
 
     def _run_script(self, number: int, content: str) -> None:

@@ -71,6 +71,7 @@ def test_every_key_has_a_default_but_the_few_that_cannot():
         "Budget.monthly_usd",
         "Budget.notify",
         "Mount.path",
+        "Proxy.url",
         "Queue.images",
         "StackConfig.environment",
         "StackConfig.queues",
@@ -87,7 +88,9 @@ def test_the_project_declares_every_key_with_the_models_words():
     # A key without a default may be declared only if it must be set.
     assert names == set(StackConfig.model_fields) - {
         "budget",
+        "certificates",
         "permission_boundary",
+        "proxy",
         "worker_image",
         "worker_image_arm64",
     }
