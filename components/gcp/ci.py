@@ -125,13 +125,16 @@ class GcpCi(pulumi.ComponentResource):
         """Two providers, because a token without an environment lacks the claim; returns the reader's. The writers'
         has the same name and `-deploy`.
 
-        Source: https://docs.gitlab.com/ci/cloud_services/google_cloud/
+        The pipeline of a merge request has the ref of its source: one from the branch into another may hold the other's
+        code (merged results), so only pushes deploy.
+        Source: https://docs.gitlab.com/ci/cloud_services/google_cloud/,
+        https://gitlab.com/gitlab-org/gitlab/-/blob/master/lib/gitlab/ci/jwt.rb (source_ref, pipeline_source)
         """
         project = f'assertion.project_path == "{ci.repository}"'
         branch = (
             f'assertion.ref_type == "branch" && assertion.ref == "{ci.branch}" && assertion.ref_protected == "true"'
         )
-        protected = 'assertion.environment_protected == "true"'
+        protected = 'assertion.environment_protected == "true" && assertion.pipeline_source == "push"'
         reads = self._oidc("gitlab", ci, '"project:" + assertion.project_path', project)
         subject = '"project:" + assertion.project_path + ":environment:" + assertion.environment'
         self._oidc("gitlab-deploy", ci, subject, f"{project} && {branch} && {protected}")

@@ -48,6 +48,8 @@ def test_only_the_branch_deploys(repository: str, subject: str, ref: str, may: b
         ({"ref_protected": "false"}, True, False),
         ({"ref_type": "tag"}, True, False),
         ({"environment_protected": "false"}, True, False),
+        ({"pipeline_source": "merge_request_event"}, True, False),
+        ({"pipeline_source": "parent_pipeline"}, True, False),
         ({"project_path": "stranger/infra"}, False, False),
         ({"project_path": "example/platform/infra-two"}, False, False),
     ],
@@ -56,7 +58,8 @@ def test_on_gitlab_only_a_protected_environment_on_the_protected_branch_deploys(
     """GitLab and Google decide what a token holds and how an expression is read; this is the expression alone."""
     made = ci(provider="gitlab", repository="example/platform/infra", host="gitlab.example.com")
     claims = {"project_path": "example/platform/infra", "ref": "main", "ref_type": "branch", "ref_protected": "true"}
-    context = {f"assertion.{key}": value for key, value in (claims | {"environment_protected": "true"} | told).items()}
+    claims |= {"environment_protected": "true", "pipeline_source": "push", **told}
+    context = {f"assertion.{key}": value for key, value in claims.items()}
     for name, may in (("t-gitlab", reads), ("t-gitlab-deploy", writes)):
         provider = made.one("iam.WorkloadIdentityPoolProvider", name).inputs
         assert provider["oidc"] == {"issuerUri": "https://gitlab.example.com", "allowedAudiences": ["tidemill-ci"]}
