@@ -13,7 +13,7 @@ def make(config: BootstrapConfig) -> AwsBootstrap:
     """Make an account's resources, and CI's identities if there are settings for them."""
     tags = {"tidemill:account": "bootstrap"}
     account = AwsBootstrap(
-        "tidemill", AwsBootstrapArgs(service_linked_roles=config.serviceLinkedRoles, purge=config.purge, tags=tags)
+        "tidemill", AwsBootstrapArgs(service_linked_roles=config.service_linked_roles, purge=config.purge, tags=tags)
     )
     if config.ci:
         own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}

@@ -28,7 +28,7 @@ class BootstrapConfig(Model):
     """The keys ``tidemill-bootstrap:<field>`` of a bootstrap stack's file."""
 
     cloud: CloudName = Field(default=DEFAULT, description="The stack's cloud.")
-    serviceLinkedRoles: Annotated[list[Annotated[str, _SERVICE]], unique] = Field(  # noqa: N815
+    service_linked_roles: Annotated[list[Annotated[str, _SERVICE]], unique] = Field(
         default=["batch.amazonaws.com", "spot.amazonaws.com"],
         description="AWS: services whose service-linked role is made; leave out those that the account has already.",
     )
@@ -49,4 +49,6 @@ def _check(config: BootstrapConfig) -> None:
     cloud_room(config.cloud, "checks").check_bootstrap(config)
 
 
-PROJECT = HomeProject("tidemill-bootstrap", BootstrapConfig, _check)
+PROJECT = HomeProject(
+    "tidemill-bootstrap", BootstrapConfig, _check, renamed={"serviceLinkedRoles": "service_linked_roles"}
+)

@@ -1,14 +1,15 @@
 """Reads the config of the projects beside the stacks': from the running program, or from a file of their folder."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import pulumi
 from pydantic import ValidationError
 
 from ..rooms import CLOUDS, cloud_room
-from .errors import ConfigError, from_pydantic, missing, nearest, unknown
+from .errors import ConfigError, from_pydantic, missing, nearest, shown, unknown
 from .load import program_values, read_file
 from .model import Model
 
@@ -25,6 +26,8 @@ class HomeProject(Generic[_Home]):
     """Its keys."""
     check: Callable[[_Home], None]
     """Rules between keys; it raises ConfigError."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Keys of earlier versions and what they are called now; files may still have them."""
 
     def from_program(self) -> _Home:
         """The config of the running program's stack.
@@ -32,7 +35,11 @@ class HomeProject(Generic[_Home]):
         Raises:
             ConfigError: the first thing that is wrong, as one line.
         """
-        return self._parsed(program_values(self.name, self.model, ["cloud"]))
+        values = program_values(self.name, self.model, ["cloud"])
+        for old, new in self.renamed.items():
+            if old in values:
+                pulumi.log.warn(f"{self.name}:{old} is called {self.name}:{new} now. Rename it in the stack file.")
+        return self._parsed(values)
 
     def from_file(self, path: Path) -> _Home:
         """The config in a file of the project's folder.
@@ -52,13 +59,26 @@ class HomeProject(Generic[_Home]):
 
     def _parsed(self, values: Mapping[str, Any]) -> _Home:
         try:
-            config = self.model.model_validate(dict(values))
+            config = self.model.model_validate(self._with_new_names(values))
             self.check(config)
         except ValidationError as error:
             raise self._renamed(from_pydantic(error, self.model)) from None
         except ConfigError as error:
             raise self._renamed(error) from None
         return config
+
+    def _with_new_names(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values by today's keys. The file's value wins over the project's default, which a program gets too."""
+        found = dict(values)
+        for old, new in self.renamed.items():
+            if old not in found:
+                continue
+            value, default = found.pop(old), self.model.model_fields[new].default
+            if found.get(new, default) not in (default, value):
+                key = f"tidemill:{old}"
+                raise ConfigError(key, shown(value), f"the value of {new}", f"Remove it, {new} takes its place")
+            found[new] = value
+        return found
 
     def _check_names(self, settings: Mapping[str, Any]) -> None:
         """Keys of this project or of another program, and no credential."""
@@ -69,10 +89,10 @@ class HomeProject(Generic[_Home]):
             if not colon or (of != self.name and nearest(of, [self.name, "tidemill"])):
                 raise unknown(key, f"{self.name}:{name or of}", own)
             if key in credentials and isinstance(value, str):
-                shown = f"a text of {len(value)} characters (not shown)"
+                text = f"a text of {len(value)} characters (not shown)"
                 allowed = "no credential in a stack file, which others read"
                 raise ConfigError(
-                    key, shown, allowed, "Remove it, log in to the cloud instead, and replace the credential"
+                    key, text, allowed, "Remove it, log in to the cloud instead, and replace the credential"
                 )
             if of == self.name and isinstance(value, Mapping) and "secure" in value:
                 raise ConfigError(key, "a secret value (not shown)", "plain values", "Set it again without --secret")

@@ -59,8 +59,8 @@ def check_shared(config: SharedConfig) -> None:
 
 
 def check_bootstrap(config: BootstrapConfig) -> None:
-    if config.serviceLinkedRoles != BootstrapConfig.model_fields["serviceLinkedRoles"].default:
-        common.refuse([], config, "serviceLinkedRoles", _ON_AWS, "Leave it out; services on GCP have agents")
+    if config.service_linked_roles != BootstrapConfig.model_fields["service_linked_roles"].default:
+        common.refuse([], config, "service_linked_roles", _ON_AWS, "Leave it out; services on GCP have agents")
     if config.ci:
         for key in ("provider_arn", "buckets"):
             common.refuse(["ci"], config.ci, key, _ON_AWS, "Leave it out; on GCP the project is the limit (docs/ci.md)")

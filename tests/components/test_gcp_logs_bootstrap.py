@@ -178,7 +178,7 @@ def test_apis_that_somebody_else_manages_are_left_out():
 
 @pytest.mark.parametrize(("cloud", "home", "ci"), [("aws", "AwsBootstrap", "AwsCi"), ("gcp", "GcpBootstrap", "GcpCi")])
 def test_the_program_in_bootstrap_makes_either(cloud, home, ci):
-    only = {"aws": "serviceLinkedRoles", "gcp": "services"}[cloud]
+    only = {"aws": "service_linked_roles", "gcp": "services"}[cloud]
     given = {"aws": '["batch.amazonaws.com"]', "gcp": '["compute.googleapis.com"]'}[cloud]
     config = {"tidemill-bootstrap:cloud": cloud, f"tidemill-bootstrap:{only}": given}
     program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
@@ -189,9 +189,24 @@ def test_the_program_in_bootstrap_makes_either(cloud, home, ci):
     assert (len(made.of(home)), len(made.of(ci))) == (1, 1)
 
 
+def test_a_key_of_an_earlier_version_is_read_and_told(monkeypatch: pytest.MonkeyPatch):
+    """The engine adds the default of Pulumi.yaml under today's name."""
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_, **__: said.append(text))
+    program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
+    old, new = (f"tidemill-bootstrap:{name}" for name in ("serviceLinkedRoles", "service_linked_roles"))
+    default = '["batch.amazonaws.com", "spot.amazonaws.com"]'
+    for config in ({old: '["batch.amazonaws.com"]', new: default}, {old: '["batch.amazonaws.com"]'}):
+        made = run(program, config=config)
+        assert [each.name for each in made.of("iam.ServiceLinkedRole")] == ["tidemill-batch"]
+    assert said == 2 * [f"{old} is called {new} now. Rename it in the stack file."]
+    with pytest.raises(pulumi.RunError, match=rf"^{old}: \[.*\] is not allowed\. Allowed: the value of service_linked"):
+        run(program, config={old: '["batch.amazonaws.com"]', new: "[]"})
+
+
 def test_a_wrong_setting_of_ci_ends_the_program_in_one_line():
     config = {
-        "tidemill-bootstrap:serviceLinkedRoles": "[]",
+        "tidemill-bootstrap:service_linked_roles": "[]",
         "tidemill-bootstrap:ci": '{"repository": "example/infra", "enviroments": []}',
     }
     program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")

@@ -10,6 +10,7 @@ from ops.project import ROOT
 from tests.engine.inventory import client, inventory
 from tests.harness import Project
 
+ROLES = ["batch.amazonaws.com", "spot.amazonaws.com"]
 CI = {"repository": "example/infra", "environments": ["dev", "prod"]}
 
 
@@ -24,6 +25,7 @@ def account(cloud, new_project, before) -> Project:
     with project.config() as config:
         config["aws:region"] = cloud.env["AWS_REGION"]
         config["tidemill-bootstrap:ci"] = CI
+        config["tidemill-bootstrap:serviceLinkedRoles"] = ROLES
     preview = project.preview().ok()
     assert preview.violations == []
     assert sorted(preview.plan) == sorted(project.up().ok().plan)
@@ -53,6 +55,13 @@ def test_the_account_has_the_roles_of_batch_and_spot(cloud, account):
     paths = {role["Path"] for role in client(cloud.env, "iam").list_roles()["Roles"]}
     assert {"/aws-service-role/batch.amazonaws.com/", "/aws-service-role/spot.amazonaws.com/"} <= paths
     assert account.up("--expect-no-changes").ok().plan == []
+
+
+def test_the_key_of_an_earlier_version_becomes_todays_without_a_change(account):
+    with account.config() as config:
+        config["tidemill-bootstrap:service_linked_roles"] = config.pop("tidemill-bootstrap:serviceLinkedRoles")
+    run = account.up("--expect-no-changes").ok()
+    assert (run.plan, "serviceLinkedRoles" in run.text) == ([], False)
 
 
 def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, login, tmp_path):
