@@ -1,7 +1,9 @@
-"""The reference of a stack file's keys: ``python -m components.reference`` writes ``docs/stack-keys.md``."""
+"""References: ``python -m components.reference`` writes ``docs/stack-keys.md`` and ``docs/stack-outputs.md``."""
 
+import ast
 import json
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from .config.models import StackConfig
 from .config.shared_models import PROJECT as SHARED
 from .config.shared_models import SharedConfig
 
-FILE = Path(__file__).parent.parent / "docs" / "stack-keys.md"
+_HERE = Path(__file__).parent
+FILE = _HERE.parent / "docs" / "stack-keys.md"
+OUTPUTS_FILE = _HERE.parent / "docs" / "stack-outputs.md"
 
 _HEAD = """\
 # Keys of a stack file
@@ -23,6 +27,28 @@ _HEAD = """\
 prices, without warranty; `python -m ops estimate` computes a stack's own. *Needed* marks a key without a default.
 Editors complete the keys from [stacks/schema.json](../stacks/schema.json); `python -m ops check` checks the files.
 [teams.md](teams.md) describes how to add a team's stack.
+"""
+
+_NOT_EXPORTED = ("descriptor", "descriptor_uri", "exports")
+_OUTPUTS_HEAD = """\
+# Outputs of a stack
+
+`python -m components.reference` writes this page from the attributes of `Pipeline`. `pulumi stack output NAME` prints
+one, `--json` a list or a mapping; another stack reads them by a `StackReference`. In a program of your own they are
+attributes of the pipeline with the same names (`pipeline.security_group_id`; in other languages `securityGroupId`), to
+be given to other resources: [composing.md](composing.md#what-a-pipeline-gives). An output that is empty in a stack is
+left out.
+
+| output | value |
+|---|---|
+| `pipeline_uri` | URI of `pipeline.json`: all that a user needs, apart from a login (`descriptor_uri`) |
+"""
+_OUTPUTS_END = """\
+| `submitter_policy_arn` | AWS: the first of `submitter_policy_arns`, for stacks that read this name already. |
+
+The outputs of the other projects: `backend_url`, `secrets_provider` and, with `ci`, CI's identities of
+[bootstrap/](../README.md#on-your-account); `shared`, which teams' stacks read, and `registry_url` of
+[shared/](teams.md#what-teams-share).
 """
 
 
@@ -38,6 +64,21 @@ def text() -> str:
     for model, project in ((StackConfig, PROJECT), (SharedConfig, SHARED.name), (BootstrapConfig, BOOTSTRAP.name)):
         parts += _document(model, project)
     return "\n".join(parts)
+
+
+def outputs_text() -> str:
+    return _OUTPUTS_HEAD + "".join(f"| `{name}` | {about} |\n" for name, about in outputs().items()) + _OUTPUTS_END
+
+
+def outputs() -> dict[str, str]:
+    """The attributes of `Pipeline` that a stack exports under their names, with their docstrings."""
+    module = ast.parse((_HERE / "pipeline.py").read_text(encoding="utf-8"))
+    (body,) = (node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == "Pipeline")
+    described: dict[str, str] = {}
+    for node, after in pairwise(body):
+        if isinstance(node, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            described[ast.unparse(node.target)] = " ".join(str(after.value.value).split())
+    return {name: about for name, about in described.items() if name not in _NOT_EXPORTED}
 
 
 def _document(model: type[BaseModel], project: str) -> Iterator[str]:
@@ -139,6 +180,7 @@ def _count(value: Mapping[str, Any], of: str) -> str:
 
 def main() -> None:
     FILE.write_text(text(), encoding="utf-8")
+    OUTPUTS_FILE.write_text(outputs_text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -52,10 +52,9 @@ class AwsIdentity(pulumi.ComponentResource):
     """The role of the worker and the user's code."""
     instance_profile_arn: pulumi.Output[str]
     """The instance role's profile; known once the role has its permissions."""
-    submitter_policy_arn: pulumi.Output[str] | None
-    """The submitter policy, after `grant_submitters`; None with a boundary."""
     submitter_policy_arns: list[pulumi.Output[str]]
-    """The submitter policy, and further ones for queues that do not fit into it, and for advice."""
+    """The submitter policy, after `grant_submitters`, and further ones for queues that do not fit into it, and for
+    advice; none with a boundary."""
     submitter_role_arn: pulumi.Output[str] | None
     """The submitter role, after `grant_submitters`, if there are principals for it."""
 
@@ -75,7 +74,7 @@ class AwsIdentity(pulumi.ComponentResource):
         # Resources that start or stop machines with the profile must wait for the permissions and be deleted before
         # them.
         self.instance_profile_arn = pulumi.Output.all(profile.arn, agent.id).apply(lambda both: both[0])
-        self.submitter_policy_arn, self.submitter_policy_arns = None, []
+        self.submitter_policy_arns = []
         self.submitter_role_arn = None
         self.register_outputs(
             {
@@ -162,7 +161,6 @@ class AwsIdentity(pulumi.ComponentResource):
             for suffix, allowed in granted.items()
         }
         self.submitter_policy_arns = [policy.arn for policy in policies.values()]
-        self.submitter_policy_arn = self.submitter_policy_arns[0]
         if not self._args.submitters:
             return
         role = self._submitter_role()

@@ -13,7 +13,7 @@ from ..config.checks.policies import looks_apart, submitter_policies
 from ..config.later import ordered
 from ..describe import as_text, describe
 from ..images import own_repositories, resolve, shared_repositories
-from ..services.queues import make_queues, monitored_by
+from ..services.queues import make_queues, monitored_by, outputs_of
 from ..shared import check_region, shared_output
 from .account import account_of
 from .budget import AwsBudget, AwsBudgetArgs
@@ -256,22 +256,39 @@ class AwsParts:
         """Submit to these queues; nothing without any."""
         return [statement for each in self._services for statement in each.submit_statements(queues)]
 
-    def exports(self) -> dict[str, Any]:
-        """Outputs of a stack, apart from the descriptor, by name."""
-        identity = self.identity
-        exports: dict[str, Any] = {
+    def outputs(self) -> dict[str, Any]:
+        """Outputs of a `Pipeline` on AWS, by the names of its attributes."""
+        identity, monitoring = self.identity, next(iter(self._monitoring), None)
+        return {
+            "store_bucket": self.store.bucket,
+            "store_arn": self.store.arn,
+            "store_kms_key": self.store.key_arn,
+            **outputs_of(self._services, "job_queue_arns"),
+            "vpc_id": self.network.vpc_id,
+            "subnet_ids": self.network.subnet_ids,
+            "security_group_id": self.network.security_group_id,
+            "file_systems": {key: made.arn for key, made in self.file_systems.items()},
             "registry_url": self._registry.url,
+            "repository_arns": self._registry.arns,
             "job_role_arn": identity.job_role.arn,
             "instance_role_arn": identity.instance_role.arn,
             "execution_role_arn": identity.execution_role.arn,
+            "submitter_policy_arns": identity.submitter_policy_arns,
+            "submitter_role_arn": identity.submitter_role_arn,
             "log_group": self.logs.group,
+            "dashboard": monitoring.dashboard if monitoring else None,
+            "alarm_topic_arn": monitoring.topic if monitoring else None,
         }
-        if identity.submitter_policy_arn is not None:
-            exports["submitter_policy_arn"] = identity.submitter_policy_arn
-            exports["submitter_policy_arns"] = identity.submitter_policy_arns
-        if identity.submitter_role_arn is not None:
-            exports["submitter_role_arn"] = identity.submitter_role_arn
-        return exports
+
+
+def standing(name: str, config: StackConfig, parent: pulumi.Resource) -> str | None:
+    """The machines' security group of a pipeline of the team and environment in the region; None if there is none.
+
+    Every pipeline has one, and none outlives its stack. Names do not count: another program may call it differently.
+    """
+    tags, opts = team_tags(config.team, config.environment), pulumi.InvokeOptions(parent=parent)
+    found = aws.ec2.get_security_groups(tags=tags, opts=opts).ids
+    return f"security group {found[0]}" if found else None
 
 
 PARTS = AwsParts

@@ -12,13 +12,13 @@ from ..config import StackConfig
 from ..config.later import plain
 from ..describe import as_text, describe
 from ..images import resolve, shared_repositories
-from ..services.queues import make_queues, monitored_by
+from ..services.queues import make_queues, monitored_by, outputs_of
 from ..shared import check_region, shared_output
 from .budget import GcpBudget, GcpBudgetArgs
 from .file_system import GcpFileSystem, GcpFileSystemArgs, range_of
 from .identity import GcpIdentity, GcpIdentityArgs
 from .logs import GcpLogs, GcpLogsArgs
-from .member import Member
+from .member import Member, account_id
 from .monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
 from .network import GcpNetwork, GcpNetworkArgs
 from .project import Project
@@ -175,14 +175,36 @@ class GcpParts:
             self.logs.grant_read(member)
             self.identity.grant_publish(member, plain(self.config.monitoring.job_channels.values()))
 
-    def exports(self) -> dict[str, Any]:
-        """Outputs of a stack, apart from the descriptor, by name."""
+    def outputs(self) -> dict[str, Any]:
+        """Outputs of a `Pipeline` on GCP, by the names of its attributes."""
+        monitoring = next(iter(self._monitoring), None)
         return {
+            "store_bucket": self.store.bucket,
+            "store_kms_key": self.store.kms_key,
+            **outputs_of(self._services, "topics", "subscriptions"),
+            "network": self.network.network,
+            "subnetwork": self.network.subnetwork,
+            "file_systems": {key: made.source for key, made in self.file_systems.items()},
             "registry_url": self._registry.url,
+            "repository": self._registry.repository,
             "worker_account": self.identity.email,
-            "log_bucket": self.logs.bucket,
             "submitters": plain(self.config.access.submitters),
+            "log_bucket": self.logs.bucket,
+            "dashboard": monitoring.dashboard if monitoring else None,
+            "alarm_channels": monitoring.channels if monitoring else [],
         }
+
+
+def standing(name: str, config: StackConfig, parent: pulumi.Resource) -> str | None:
+    """The machines' service account of a pipeline of the same name in the project; None if there is none.
+
+    Accounts have no labels. Their ids are fixed, so a second pipeline of the name would fail at this one.
+    """
+    account, opts = account_id(name, "worker"), pulumi.InvokeOptions(parent=parent)
+    try:
+        return f"service account {gcp.serviceaccount.get_account(account_id=account, opts=opts).email}"
+    except Exception:  # the provider's error for an account that does not exist
+        return None
 
 
 PARTS = GcpParts

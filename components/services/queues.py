@@ -37,6 +37,10 @@ class ServiceQueues:
         """Arguments of the cloud's monitoring that the queues give. A pipeline without any has no monitoring."""
         return {}
 
+    def outputs(self) -> Mapping[str, Mapping[str, pulumi.Output[str]]]:
+        """Outputs of the pipeline by queue, under the names of their attributes, such as `job_queue_arns`."""
+        return {}
+
     def grant(self) -> None:
         """Give the pipeline's machines and submitters what only these queues need."""
 
@@ -58,6 +62,12 @@ def make_queues(name: str, config: StackConfig, parts: Any) -> list[ServiceQueue
 def monitored_by(made: Sequence[ServiceQueues]) -> dict[str, Any]:
     """The arguments that all services give to their cloud's monitoring."""
     return {key: value for each in made for key, value in each.monitored().items()}
+
+
+def outputs_of(made: Sequence[ServiceQueues], *names: str) -> dict[str, dict[str, pulumi.Output[str]]]:
+    """Some outputs of the pipeline by queue, of all services."""
+    given = [each.outputs() for each in made]
+    return {name: {key: value for each in given for key, value in each.get(name, {}).items()} for name in names}
 
 
 def worker_variables(cloud: str, queue: Served) -> dict[str, str]:

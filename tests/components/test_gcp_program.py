@@ -207,7 +207,19 @@ def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):
     exported: dict[str, Any] = {}
     monkeypatch.setattr(pulumi, "export", exported.__setitem__)
     run_program(settings("demo-gcp"))
-    assert set(exported) == {"log_bucket", "pipeline_uri", "registry_url", "submitters", "worker_account"}
+    assert set(exported) == {
+        "log_bucket",
+        "network",
+        "pipeline_uri",
+        "registry_url",
+        "repository",
+        "store_bucket",
+        "submitters",
+        "subnetwork",
+        "subscriptions",
+        "topics",
+        "worker_account",
+    }
     assert exported["submitters"] == [SUBMITTER]
 
 

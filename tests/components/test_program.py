@@ -3,13 +3,16 @@
 import inspect
 import json
 import re
+from functools import partial
 from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 import pytest
 
-from tests.components.recording import Made, Recorder
+from components import reference
+from components.pipeline import NoOutputError, Pipeline, PipelineArgs
+from tests.components.recording import ACCOUNT, Made, Recorder, run
 from tests.components.stacks import AWS_STACKS, GCP_STACKS, ROOT, run_program, run_stack, settings
 from tidemill.descriptor import Descriptor
 
@@ -167,14 +170,66 @@ def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):
     assert set(exported) == {
         "execution_role_arn",
         "instance_role_arn",
+        "job_queue_arns",
         "job_role_arn",
         "log_group",
         "pipeline_uri",
         "registry_url",
+        "repository_arns",
+        "security_group_id",
+        "store_arn",
+        "store_bucket",
         "submitter_policy_arn",
         "submitter_policy_arns",
+        "subnet_ids",
+        "vpc_id",
     }
     assert with_role - set(exported) == {"submitter_role_arn"}
+
+
+def test_a_pipeline_with_everything_has_each_output_of_the_page_on_its_cloud():
+    found: dict[str, set[str]] = {}
+    refused: list[str] = []
+    queue = {"images": {"default": f"registry://preprocess@sha256:{64 * '0'}"}}
+    common = {
+        "team": "vision",
+        "environment": "dev",
+        "queues": {"cpu": queue},
+        "store": {"kms_key": "create"},
+        "monitoring": {"dashboard": True, "notify": ["ml-oncall@example.com"]},
+    }
+    keys = {
+        "aws": {"file_systems": {"shared": {}}, "access": {"submitters": [f"arn:aws:iam::{ACCOUNT}:role/people"]}},
+        "gcp": {
+            "file_systems": {"shared": {"tier": "regional"}},
+            "access": {"submitters": ["group:people@example.com"]},
+        },
+    }
+
+    def program(cloud: str) -> None:
+        pipeline = Pipeline("vision-dev", PipelineArgs(config={**common, "cloud": cloud, **keys[cloud]}))
+        found[cloud] = set(pipeline.exports) - {"pipeline_uri", "submitter_policy_arn"}
+        for name in outputs() - found[cloud]:
+            with pytest.raises(NoOutputError) as caught:
+                _ = getattr(pipeline, name)
+            refused.append(str(caught.value))
+            assert not hasattr(pipeline, name)
+
+    for cloud in keys:
+        run(partial(program, cloud))
+    assert found["aws"] | found["gcp"] == outputs()
+    for name, about in reference.outputs().items():
+        clouds = {cloud for cloud in found if name in found[cloud]}
+        assert {*re.findall("^(AWS|GCP): ", about)} == (
+            {cloud.upper() for cloud in clouds} if len(clouds) < 2 else set()
+        )
+    assert {text.partition(": ")[2] for text in refused} == {
+        "a pipeline on this cloud has no such output. docs/stack-outputs.md has the outputs of each cloud."
+    }
+
+
+def outputs() -> set[str]:
+    return {*reference.outputs()}
 
 
 def test_a_preview_makes_the_same_resources(stack):

@@ -30,16 +30,21 @@ PROGRAM = """
 
     class Pipeline(pulumi.ComponentResource):
         descriptorUri: pulumi.Output[str]
+        securityGroupId: pulumi.Output[str]
+        jobQueueArns: pulumi.Output[dict]
         exports: pulumi.Output[dict]
 
         def __init__(self, name, config):
-            inputs = {"config": config, "descriptorUri": None, "exports": None}
+            outputs = dict.fromkeys(["descriptorUri", "securityGroupId", "jobQueueArns", "exports"])
+            inputs = {"config": config, **outputs}
             super().__init__("tidemill:index:Pipeline", name, inputs, None, remote=True)
 
 
     pipeline = Pipeline("demo-local", json.loads(pulumi.Config("another").require("pipeline")))
     pulumi.export("uri", pipeline.descriptorUri)
-    pulumi.export("policy", pipeline.exports["submitter_policy_arn"])
+    pulumi.export("group", pipeline.securityGroupId)
+    pulumi.export("queue", pipeline.jobQueueArns["cpu"])
+    pulumi.export("policies", pipeline.exports["submitter_policy_arns"])
 """
 
 
@@ -128,7 +133,9 @@ def test_its_outputs_come_back(project):
     outputs = project.outputs()
     assert outputs["uri"].startswith("s3://demo-local-store-bucket-")
     assert outputs["uri"].endswith("/pipeline.json")
-    assert outputs["policy"].startswith("arn:aws:iam::")
+    assert outputs["group"].startswith("sg-")
+    assert ":job-queue/demo-local-cpu-queue-" in outputs["queue"]
+    assert outputs["policies"][0].startswith("arn:aws:iam::")
 
 
 def test_a_second_up_changes_nothing(project):

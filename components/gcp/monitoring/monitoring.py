@@ -125,6 +125,10 @@ class GcpMonitoring(pulumi.ComponentResource):
 
     alarms: list[pulumi.Output[str]]
     """Full names of the alert policies."""
+    channels: list[pulumi.Output[str]]
+    """Full names of the notification channels that they tell."""
+    dashboard: pulumi.Output[str] | None
+    """Full name of the dashboard; None without one."""
 
     def __init__(self, name: str, args: GcpMonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpMonitoringArgs, args)
@@ -134,9 +138,10 @@ class GcpMonitoring(pulumi.ComponentResource):
         self._name, self._args, self._project = name, args, Project(self)
         self._owner = settings.owner or args.pipeline
         self._child = pulumi.ResourceOptions(parent=self)
-        self.alarms = []
+        self.alarms, self.channels = [], []
         if settings.tells:
-            self._channels = [*mailboxes(self, name, settings.notify, args.labels), *settings.channels]
+            existing = [pulumi.Output.from_input(channel) for channel in settings.channels]
+            self.channels = [*mailboxes(self, name, settings.notify, args.labels), *existing]
             self.alarms = [self._trouble(), self._silent(), self._failed(settings.failed_percent)]
             if settings.growing_hours:
                 self.alarms.append(self._growing(settings.growing_hours))
@@ -144,11 +149,10 @@ class GcpMonitoring(pulumi.ComponentResource):
                 self.alarms.append(self._full(settings.full_hours))
             if settings.reclaimed_percent:
                 self.alarms.append(self._reclaimed(settings.reclaimed_percent))
-        if settings.dashboard:
-            self._dashboard()
+        self.dashboard = self._dashboard() if settings.dashboard else None
         if settings.queries:
             self._queries()
-        self.register_outputs({"alarms": self.alarms})
+        self.register_outputs({"alarms": self.alarms, "channels": self.channels, "dashboard": self.dashboard})
 
     @property
     def _lines(self) -> pulumi.Output[str]:
@@ -276,7 +280,7 @@ class GcpMonitoring(pulumi.ComponentResource):
             documentation=gcp.monitoring.AlertPolicyDocumentationArgs(
                 content=notice.text(self._owner), mime_type="text/markdown"
             ),
-            notification_channels=self._channels,
+            notification_channels=self.channels,
             user_labels=self._args.labels,
             opts=self._child,
         ).name
@@ -295,16 +299,17 @@ class GcpMonitoring(pulumi.ComponentResource):
                 opts=self._child,
             )
 
-    def _dashboard(self) -> None:
+    def _dashboard(self) -> pulumi.Output[str]:
         args = self._args
         values = pulumi.Output.all(
             log=args.log, metrics=args.metrics, subscriptions=args.subscriptions, fleets=args.fleets
         )
-        gcp.monitoring.Dashboard(
+        made = gcp.monitoring.Dashboard(
             f"{self._name}-dashboard",
             dashboard_json=values.apply(lambda values: json.dumps(dashboard.body(args.pipeline, **values))),
             opts=self._child,
         )
+        return made.id
 
 
 def mailboxes(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+import pulumi
+
 from ...aws.policy import Statement
 from ...aws.submitter import jobs_statements, submit_statement
 from ...config import Queue
@@ -25,6 +27,9 @@ class BatchQueues(ServiceQueues):
         super().__init__(name, queues, parts)
         self._made = {key: self._make(f"{name}-{key}", key, queue) for key, queue in queues.items()}
         self.resources = [*self._made.values()]
+
+    def outputs(self) -> dict[str, dict[str, pulumi.Output[str]]]:
+        return {"job_queue_arns": {key: queue.arn for key, queue in self._made.items()}}
 
     def monitored(self) -> dict[str, Any]:
         return {

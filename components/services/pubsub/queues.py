@@ -28,6 +28,12 @@ class PubsubQueues(ServiceQueues):
         self._reconciler = self._make_reconciler(name)
         self.resources = [self._reconciler, *self._pools.values()]
 
+    def outputs(self) -> dict[str, dict[str, pulumi.Output[str]]]:
+        return {
+            "topics": {key: pool.topic for key, pool in self._pools.items()},
+            "subscriptions": {key: pool.subscription for key, pool in self._pools.items()},
+        }
+
     def monitored(self) -> dict[str, Any]:
         ids = {key: pool.subscription.apply(lambda full: full.rpartition("/")[2]) for key, pool in self._pools.items()}
         fleets = [pool.fleet for pool in self._pools.values()]

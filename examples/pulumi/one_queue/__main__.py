@@ -67,4 +67,4 @@ descriptor = describe(
     queues=[queue],
 )
 pulumi.export("pipeline_uri", store.publish(as_text(descriptor)))
-pulumi.export("submitter_policy_arn", identity.submitter_policy_arn)
+pulumi.export("submitter_policy_arns", identity.submitter_policy_arns)

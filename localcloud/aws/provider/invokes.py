@@ -56,6 +56,14 @@ def _subnets(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
     return {"id": region, "region": region, "ids": sorted(subnet["SubnetId"] for subnet in found)}
 
 
+def _security_groups(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    region = args.get("region") or clients.region
+    found = clients.get("ec2", region).describe_security_groups(Filters=_filters(args))["SecurityGroups"]
+    ids, vpcs = [group["GroupId"] for group in found], [group["VpcId"] for group in found]
+    arns = [f"arn:aws:ec2:{region}:{clients.account}:security-group/{each}" for each in ids]
+    return {"id": region, "region": region, "arns": arns, "ids": ids, "vpcIds": vpcs}
+
+
 def _one(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
     if len(items) != 1:
         raise RuntimeError(f"{kind}: expected one that matches, found {len(items)}")
@@ -149,6 +157,7 @@ FUNCTIONS: dict[str, Any] = {
     "aws:batch/getJobQueue:getJobQueue": (_job_queue, ("name", "region")),
     "aws:ec2/getAmi:getAmi": (_ami, ("filters", "owners", "mostRecent", "region")),
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": (_offerings, ("filters", "locationType", "region")),
+    "aws:ec2/getSecurityGroups:getSecurityGroups": (_security_groups, ("filters", "tags", "region")),
     "aws:ec2/getSubnets:getSubnets": (_subnets, ("filters", "tags", "region")),
     "aws:ec2/getSubnet:getSubnet": (_subnet, SUBNET_KEYS),
     "aws:ec2/getVpc:getVpc": (_vpc, ("id", "default", "cidrBlock", "state", "filters", "tags", "region")),

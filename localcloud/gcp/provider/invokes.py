@@ -78,10 +78,18 @@ def _file_system(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     return {"id": name, **calls.request("file", "GET", f"v1/{name}")}
 
 
+def _account(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    """A service account by its short id."""
+    email = f"{args['accountId']}@{calls.project}.iam.gserviceaccount.com"
+    found = calls.request("iam", "GET", f"v1/projects/{calls.project}/serviceAccounts/{email}")
+    return {"id": found["name"], "accountId": args["accountId"], "member": f"serviceAccount:{email}", **found}
+
+
 FUNCTIONS: dict[str, Any] = {
     "gcp:organizations/getClientConfig:getClientConfig": (_client, ()),
     "gcp:organizations/getProject:getProject": (_project, ("projectId",)),
     "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": (_storage_agent, ("project",)),
+    "gcp:serviceaccount/getAccount:getAccount": (_account, ("accountId",)),
     "gcp:logging/getProjectCmekSettings:getProjectCmekSettings": (_log_agent, ("project", "kmsKeyName")),
     "gcp:compute/getSubnetwork:getSubnetwork": (_subnetwork, ("project", "region", "name")),
     "gcp:compute/getImage:getImage": (_image, ("project", "name", "family", "filter")),

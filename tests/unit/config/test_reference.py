@@ -18,7 +18,8 @@ TEAMS = project.ROOT / "docs" / "teams.md"
 
 
 def test_the_reference_is_fresh():
-    assert reference.FILE.read_text(encoding="utf-8") == reference.text(), "run: python -m components.reference"
+    for file, text in ((reference.FILE, reference.text()), (reference.OUTPUTS_FILE, reference.outputs_text())):
+        assert file.read_text(encoding="utf-8") == text, "run: python -m components.reference"
 
 
 @pytest.mark.parametrize("model", [StackConfig, SharedConfig])
