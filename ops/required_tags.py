@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from components.config import ConfigError, StackConfig
 from components.config.errors import key_path, missing, shown
 from components.config.load import defaults
@@ -34,17 +36,24 @@ class Required:
         return {*self.keys, *self.values}
 
 
+class _Rule(BaseModel):
+    """The rule's settings in an environment's file."""
+
+    required: list[str] = []
+    allowed: dict[str, list[str]] = {}
+    enforcementLevel: str = "mandatory"  # noqa: N815
+
+
 def required(cloud: str, environment: str | None) -> Required:
     """The tags that an environment requires; none where its file cannot be read, which the preview reports."""
     try:
         pack = json.loads(project.policy_config(environment or "default").read_text(encoding="utf-8"))
         said = pack.get(facts(cloud).TAG_RULE, {})
+        rule = _Rule.model_validate(said if isinstance(said, dict) else {"enforcementLevel": said})
     except (AttributeError, OSError, ValueError):
         return Required()
-    rule = said if isinstance(said, dict) else {"enforcementLevel": said}
-    keys = [key for key in rule.get("required", ()) if not key.startswith(OURS)]
-    mandatory = rule.get("enforcementLevel", "mandatory") in ("mandatory", "remediate")
-    return Required(keys, rule.get("allowed", {}), mandatory)
+    keys = [key for key in rule.required if not key.startswith(OURS)]
+    return Required(keys, rule.allowed, rule.enforcementLevel in ("mandatory", "remediate"))
 
 
 def to_fill_in(cloud: str, environment: str, file: Path) -> dict[str, str]:
@@ -70,7 +79,7 @@ def lacking(config: StackConfig) -> str | None:
     where = "in this file, or for all its stacks in tidemill:environment_tags of Pulumi.yaml"
     tags = config.company_tags
     for key in wanted.keys:
-        if key not in tags:
+        if not tags.get(key):
             return str(missing(key_path(["tags", key]), f"{by}: set it {where}"))
     for key, values in wanted.values.items():
         if key in tags and tags[key] not in values:

@@ -214,15 +214,19 @@ def _looser(key: str, old: Any, new: Any) -> bool:
     if key == "enforcementLevel" and old in _LEVELS and new in _LEVELS:
         return _LEVELS.index(new) < _LEVELS.index(old)
     if key in ("required", "allowed"):
-        return _fewer_tags(key, old, new)
+        try:
+            return _fewer_tags(key, old, new)
+        except (AttributeError, TypeError, ValueError):  # no list of keys, or no values of some
+            return True
     if key == "unknownUsdPerCpuHour":
         # 0, the default, refuses machines without a price; a lower price lets more of them pass.
         old, new = (math.inf if each in (None, 0) else each for each in (old, new))
     numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (old, new))
+    # Nothing is more than NaN, nor less.
     if numbers and key.startswith("max"):
-        return new > old
+        return not new <= old
     if numbers and key.startswith(("min", "days", "unknown")):
-        return new < old
+        return not new >= old
     return not (new is True and old in (None, False))
 
 
@@ -230,7 +234,7 @@ def _fewer_tags(key: str, old: Any, new: Any) -> bool:
     """True if fewer tags are required, or more values of one are allowed."""
     if key == "required":
         return not _required(old) <= _required(new)
-    before, after = old or {}, new or {}
+    before, after = dict(old or {}), dict(new or {})
     return any(name not in after or not set(after[name]) <= set(values) for name, values in before.items())
 
 

@@ -1,6 +1,7 @@
 """Changes of what guards the stacks: the text before, the text after, and what a careful reviewer expects."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ DEV = "policy/environments/dev.json"
 PROD = "policy/environments/prod.json"
 STACK = "stacks/Pulumi.vision-dev.yaml"
 CLOSED, CAP = "aws-s3-bucket-closed", "aws-batch-compute-environment-money-cap"
+TAGS = "aws-any-resource-tags"
 UNKNOWN_PRICE = "unknownUsdPerCpuHour"
 PIN = "      - uses: actions/checkout@{} # v{}\n"
 
@@ -53,6 +55,10 @@ EDITS = [
     (DEV, {CAP: {UNKNOWN_PRICE: 0.2}}, {CAP: {UNKNOWN_PRICE: 0.4}}, [("low", "stricter")]),
     (DEV, {CAP: {UNKNOWN_PRICE: 0.2}}, {CAP: {UNKNOWN_PRICE: 0.1}}, [("high", "less strict")]),
     (DEV, {CAP: {UNKNOWN_PRICE: 0.2}}, {CAP: {UNKNOWN_PRICE: "a"}}, [("high", "less strict")]),
+    *((DEV, {TAGS: {"required": ["a"]}}, {TAGS: {"required": odd}}, [("high", "less strict")]) for odd in (5, [1], {})),
+    *((DEV, {TAGS: {"allowed": each}}, {TAGS: {"allowed": 5}}, [("high", "")]) for each in ({"a": [["b"]]}, ["b"])),
+    (DEV, "{}", {TAGS: {"allowed": 5}}, [("high", "less strict")]),
+    (DEV, {CAP: {"maxUsdPerHour": 200}}, {CAP: {"maxUsdPerHour": math.nan}}, [("high", "less strict")]),
     (DEV, {"x": {"days": 14}}, {"x": {"days": 31}}, [("low", "stricter")]),
     (DEV, {"x": {"forbidPublic": True}}, {"x": {"forbidPublic": False}}, [("high", "less strict")]),
     (DEV, "{}", "{", [("high", "cannot be read")]),

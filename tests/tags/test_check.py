@@ -51,6 +51,11 @@ def test_a_required_tag_that_is_missing_is_named_with_the_key_to_set(folder: Pat
     assert "tidemill:environment_tags of Pulumi.yaml" in output
 
 
+def test_one_without_a_value_is_missing_too(folder: Path) -> None:
+    code, output = run(folder, GOOD, requiring("CostCenter"), tags={"CostCenter": ""})
+    assert (code, "tidemill:tags.CostCenter is missing" in output) == (2, True)
+
+
 def test_on_gcp_it_is_the_label(folder: Path) -> None:
     pack = {"gcp-any-resource-labels": {"required": ["tidemill-team", "cost-center"]}}
     assert "tidemill:tags.cost-center is missing" in run(folder, GOOD_ON_GCP, pack)[1]
@@ -88,6 +93,7 @@ def test_provider_defaults_do_not_count_because_machines_lack_them(folder: Path)
         "{",
         "[]",
         {"aws-any-resource-tags": "disabled"},
+        *(requiring(**odd) for odd in ({"required": 5}, {"required": [1]}, {"allowed": 5}, {"allowed": {"a": [1]}})),
         requiring("CostCenter", enforcementLevel="advisory"),
         {"gcp-any-resource-labels": {"required": ["cost-center"]}},
     ],

@@ -17,7 +17,7 @@ def parameters(required: list[str]) -> dict[str, dict]:
             "type": "array",
             "items": {"type": "string", "minLength": 1},
             "default": required,
-            "description": "Keys that every resource must have, machines and their disks included.",
+            "description": "Keys that every resource must have with a value, machines and their disks included.",
         },
         "allowed": {
             "type": "object",
@@ -48,7 +48,7 @@ def wrong_in(args: ResourceValidationArgs, maps: Iterable[Any], word: str, of: s
     if any(held is UNKNOWN for held in maps):
         return
     carried = {key: look(held, key) for held in maps if held for key in held}
-    lacking = [key for key in parameter(args, "required") or [] if key not in carried]
+    lacking = [key for key in parameter(args, "required") or [] if carried.get(key, "") in ("", None)]
     what = f"{of} lack" if of else "it lacks"
     if lacking:
         yield f"{what} the {word} {', '.join(lacking)}: the cost has no owner. {_fix(lacking, word)}"
