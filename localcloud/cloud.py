@@ -21,7 +21,7 @@ from typing import Any, Self
 from localcloud import engine
 from localcloud.daemon import BOUND
 from localcloud.gcp import pubsub
-from localcloud.processes import alive, descendants
+from localcloud.processes import LEFT_OUT, alive, descendants
 
 ROOT = Path(__file__).parent.parent
 REGION, GCP_REGION = "us-west-2", "us-central1"
@@ -66,6 +66,8 @@ class Localcloud:
         self._options = options
         self._port = port
         self._process: Any = None
+        self.left_out: dict[str, list[str]] = {}
+        """Paths of properties by their resource's name; those that localcloud does not have are left out of it."""
 
     def __enter__(self) -> Self:
         return self.start(bound=True)
@@ -231,6 +233,7 @@ class Localcloud:
             "PULUMI_HOME": str(self.state / "pulumi-home"),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            **({LEFT_OUT: json.dumps(self.left_out)} if self.left_out else {}),
             "PATH": self._path(str(Path(sys.executable).parent), *self._former()),
         }
 

@@ -10,6 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+LEFT_OUT = "LOCALCLOUD_LEFT_OUT"
+"""Environment variable of a provider: paths of properties by their resource's name, as JSON. A resource is taken
+without those of them that localcloud does not have; another one that it does not have is refused."""
+
 
 def alive(pid: int) -> bool:
     """Whether a process runs. A process that has ended but is not yet reaped does not count."""

@@ -16,7 +16,7 @@ import yaml
 
 from localcloud.cloud import CLOUDS, Cloud, CloudError, GcpCloud
 from localcloud.engine import EngineError
-from ops import base_stack
+from ops import base_stack, overrides
 from ops.engine_messages import events, policies, summary, without_noise
 from ops.processes import output, run
 from ops.project import (
@@ -80,6 +80,7 @@ class PreviewRun:
         self._where = where
         self._base = base
         self._was_up = False
+        self._before: dict[str, Any] = {}
         self._stood_in = ""
         self._protected: frozenset[str] = frozenset()
 
@@ -93,8 +94,9 @@ class PreviewRun:
         """Run the preview and return the preview document, even if the preview fails."""
         with self._project() as (folder, env):
             preview = document(self._stack, self._config, folder, env, refresh=refresh, protected=self._protected)
-        base = self._base and {**self._base.model_dump(), "has_stack": self._was_up}
-        return {**self._in_its_project(preview), "base": base}
+        base = self._base and {**self._base.model_dump(), "has_stack": self._was_up, "config": self._before}
+        left = overrides.not_judged(preview) if self._where == "localcloud" else {}
+        return {**self._in_its_project(preview), "base": base, "not_judged": left}
 
     def _in_its_project(self, preview: dict[str, Any]) -> dict[str, Any]:
         """The document with the stack's own GCP project where localcloud's only one stands."""
@@ -116,7 +118,10 @@ class PreviewRun:
                 _prepare(self._stack, cloud, project)
                 self._stood_in = cloud.project if isinstance(cloud, GcpCloud) else ""
                 if self._base and self._was_up:
+                    self._before = base_stack.config(self._stack, before)
+                    cloud.left_out = overrides.by_resource(self._before.get("tidemill:overrides") or {})
                     self._protected = base_stack.bring_up(self._base, self._stack, before, project, cloud)
+                cloud.left_out = overrides.by_resource(getattr(self._config, "overrides", {}))
                 yield project, cloud.env
 
 

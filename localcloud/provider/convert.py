@@ -24,6 +24,10 @@ class RefusedError(Exception):
         self.path, self.reason = path, reason
 
 
+class NotImitatedError(RefusedError):
+    """localcloud does not have a property; the cloud may."""
+
+
 def nearest(name: str, known: Any) -> str:
     """Return ` (did you mean 'x'?)` for the nearest known name, or an empty text."""
     close = difflib.get_close_matches(name, list(known), 1, 0.5)
@@ -54,7 +58,8 @@ def _member(name: str, shape: Any, path: str) -> str:
     found = next((member for member in shape.members if member.lower() == wanted), None)
     if found is None:
         known = [name[:1].lower() + name[1:] for name in shape.members]
-        raise RefusedError(f"{path}.{name}", f"no such property{nearest(name, known)}; known here: {', '.join(known)}")
+        reason = f"no such property{nearest(name, known)}; known here: {', '.join(known)}"
+        raise NotImitatedError(f"{path}.{name}", reason)
     return found
 
 
@@ -77,12 +82,18 @@ def to_api(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
     if shape.type_name == "any":
         return value
     if shape.type_name == "map":
-        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-            value = _named(value)
-        if not isinstance(value, dict):
-            raise RefusedError(path, f"expected a map, got {value!r}")
-        return {key: to_api(item, shape.value, f"{path}.{key}", names) for key, item in value.items()}
+        return _map(value, shape, path, names)
     return _scalar(value, shape, path)
+
+
+def _map(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
+    if isinstance(value, list) and UNKNOWN in value:
+        return UNKNOWN
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        value = _named(value)
+    if not isinstance(value, dict):
+        raise RefusedError(path, f"expected a map, got {value!r}")
+    return {key: to_api(item, shape.value, f"{path}.{key}", names) for key, item in value.items()}
 
 
 def _named(items: list[dict[str, Any]]) -> dict[str, Any]:

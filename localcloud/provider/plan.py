@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .convert import UNKNOWN, RefusedError, check_pattern, has_unknown, nearest, parsed
+from .convert import UNKNOWN, NotImitatedError, RefusedError, check_pattern, has_unknown, nearest, parsed
 from .table import Row, fill
 
 Props = dict[str, Any]
@@ -48,15 +48,49 @@ def check(this: Row, name: str, old: Props, new: Props, seed: bytes) -> Props:
     return inputs
 
 
+def checked(  # noqa: PLR0917
+    this: Row, name: str, old: Props, new: Props, seed: bytes, left_out: Sequence[str] = ()
+) -> Props:
+    """`check`, without the properties below some paths that localcloud does not have.
+
+    Args:
+        left_out: Paths such as `ingress` and `metadataOptions.instanceMetadataTags`.
+    """
+    while True:
+        try:
+            return check(this, name, old, new, seed)
+        except NotImitatedError as error:
+            parts = re.findall(r"[^.\[\]]+", error.path)
+            if not any(_along(parts, path.split(".")) for path in left_out):
+                raise
+            new = _without(new, parts)
+
+
+def _along(one: list[str], other: list[str]) -> bool:
+    """Whether one path leads to the other, or below it."""
+    size = min(len(one), len(other))
+    return one[:size] == other[:size]
+
+
+def _without(value: Any, path: list[str]) -> Any:
+    """A value without what is at a path."""
+    first, *rest = path
+    if isinstance(value, list):
+        index = int(first)
+        return [*value[:index], _without(value[index], rest), *value[index + 1 :]]
+    kept = {key: item for key, item in value.items() if key != first}
+    return {**kept, first: _without(value[first], rest)} if rest else kept
+
+
 def _known(this: Row, inputs: Props) -> None:
     for key, value in inputs.items():
         if key not in this.properties:
             known = nearest(key, this.properties)
-            raise RefusedError(key, f"no such property of {this.token} in localcloud{known}")
+            raise NotImitatedError(key, f"no such property of {this.token} in localcloud{known}")
         members = this.properties[key]
         for member in value if members and isinstance(value, dict) else ():
             if member not in members:
-                raise RefusedError(f"{key}.{member}", f"no such property{nearest(member, members)}")
+                raise NotImitatedError(f"{key}.{member}", f"no such property{nearest(member, members)}")
 
 
 def _automatic(this: Row, name: str, seed: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
-from localcloud.processes import serve_plugin
+from localcloud.processes import LEFT_OUT, serve_plugin
 
 from . import plan, resources
 from .convert import RefusedError, has_unknown, nearest
@@ -155,7 +156,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         old, new = from_struct(request.olds), from_struct(request.news)
         this = self.provider.kind.row(_token(request))
         try:
-            inputs = plan.check(this, request.urn.split("::")[3], old, new, request.randomSeed)
+            name = request.urn.split("::")[3]
+            left_out = json.loads(os.environ.get(LEFT_OUT, "{}")).get(name, ())
+            inputs = plan.checked(this, name, old, new, request.randomSeed, left_out)
         except RefusedError as error:
             failure = provider_pb2.CheckFailure(property=error.path, reason=error.reason)
             return provider_pb2.CheckResponse(inputs=request.news, failures=[failure])

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from .convert import UNKNOWN, nearest, to_api
+from .convert import UNKNOWN, RefusedError, nearest, to_api
 
 WORDS = {"id", "out", "old", "prior", "changed", "added", "removed", "last", "each", "read"}
 
@@ -141,8 +141,11 @@ def fill(template: Any, shape: Any, context: dict[str, Any], names: dict[str, st
         RefusedError: A property does not fit the shape.
     """
     if isinstance(template, str) and template.startswith("$"):
-        value = lookup(template[1:], context)
-        return to_api(value, shape, template[1:].removeprefix("changed."), names)
+        value, key = lookup(template[1:], context), template[1:].removeprefix("changed.")
+        try:
+            return to_api(value, shape, key, names)
+        except (AttributeError, KeyError, LookupError, TypeError, ValueError) as error:
+            raise RefusedError(key, f"localcloud cannot read it: {type(error).__name__}: {error}") from error
     if isinstance(template, str) and template.startswith("="):
         return text(template[1:], context)
     if isinstance(template, list):

@@ -163,6 +163,8 @@ class Base(BaseModel):
     """As the caller named it."""
     commit: str
     has_stack: bool = True
+    config: dict[str, Any] = {}
+    """The stack file's `config` there, by full keys; empty where it is not known."""
 
     def __str__(self) -> str:
         return self.ref if self.commit.startswith(self.ref) else f"{self.ref} ({self.commit[:9]})"
@@ -182,10 +184,14 @@ class Preview(BaseModel):
     cloud: str
     region: str | None = None
     environment: str | None = None
+    config: dict[str, Any] = {}
+    """Of the stack file, without the project's name before the keys."""
     preview: _Digest | None = None
     policies: list[Policy] = []
     waivers: list[WaiverEntry] = []
     overrides: dict[str, dict[str, Any]] = {}
+    not_judged: dict[str, list[str]] = {}
+    """Paths of properties that localcloud left out, by the key of their override."""
     spot: list[SpotScore] = []
     errors: list[str] = []
     exit_code: int

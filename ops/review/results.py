@@ -4,7 +4,8 @@ import datetime
 import json
 from collections.abc import Iterator
 
-from ops.review.document import Policy, Preview, Step
+from ops.review import standing
+from ops.review.document import Policy, Preview, WaiverEntry
 from ops.review.models import Finding, PolicyResult, Severity, Waiver
 from ops.review.values import clean
 from tidemill.figures import counted
@@ -24,27 +25,33 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
     elif stopped := sorted(step.name for step in preview.steps if step.op in ("delete", "replace") and step.stopped):
         # A preview on a base lifts protection to show the whole change.
         yield Finding("critical", "failed", "", "", "up would not run: it deletes what is protected", tuple(stopped))
-    standing = {step.urn for step in preview.steps if _stands(step)}
+    stood = standing.violations(preview)
     for result, message in zip(policies, _sorted(preview), strict=True):
         title, severity = f"{result.rule}, {result.level}", _severity(result)
-        if result.level not in _MANDATORY and message.urn in standing:
+        said = (result.rule, message.urn or "", standing.words(result.rule, message.message)) if stood else None
+        if result.level not in _MANDATORY and said in stood:
             # The change is not the cause, and each review would say it again.
             title, severity = f"{title}, as before", "low"
         lines = tuple(result.message.splitlines())
         yield Finding(severity, "policy", result.resource, message.urn or "", title, lines)
-    for waiver in waivers(preview, today):
-        yield _waiver(waiver, today)
+    for entry in preview.waivers:
+        yield _waiver(entry, today, stood=standing.waived(preview, entry))
+    yield from _overrides(preview)
+
+
+def _overrides(preview: Preview) -> Iterator[Finding]:
+    """Properties that a stack file sets beside the components; what a preview leaves out of them is not judged."""
     changed = {step.name for step in preview.steps if step.op != "same"}
-    for name, properties in sorted(preview.overrides.items()):
-        lines = tuple(f"{key}: {json.dumps(value, sort_keys=True)}" for key, value in sorted(properties.items()))
-        title = f"tidemill:overrides sets {', '.join(sorted(properties))}"
-        yield Finding("medium" if name in changed or not preview.steps else "low", "override", name, "", title, lines)
-
-
-def _stands(step: Step) -> bool:
-    """True if nothing of a resource changes, nor its protection; the stack itself stands for all of its resources."""
-    sides = {side.protect for side in (step.before, step.after) if side}
-    return step.op == "same" and len(sides) == 1 and step.type != "pulumi:pulumi:Stack"
+    for key, properties in sorted(preview.overrides.items()):
+        name, stood = key.rpartition("/")[2], standing.overridden(preview, key)
+        same = stood or (name not in changed and bool(preview.steps))
+        lines = tuple(f"{each}: {json.dumps(value, sort_keys=True)}" for each, value in sorted(properties.items()))
+        title = f"tidemill:overrides sets {', '.join(sorted(properties))}{', as before' if stood else ''}"
+        yield Finding("low" if same else "medium", "override", name, "", title, lines)
+        if left := preview.not_judged.get(key):
+            title = f"not judged: {', '.join(left)}, which localcloud does not imitate{', as before' if stood else ''}"
+            told = f"`python -m ops preview --stack {preview.stack} --on login` shows what it does."
+            yield Finding("low" if stood else "high", "override", name, "", title, (told,))
 
 
 def removed(preview: Preview) -> Iterator[Finding]:
@@ -64,12 +71,14 @@ def removed(preview: Preview) -> Iterator[Finding]:
     yield Finding("critical", "stack-removed", file, "", title, told)
 
 
-def _waiver(waiver: Waiver, today: datetime.date) -> Finding:
-    about, why = waiver.resource or "", (waiver.reason,)
-    if waiver.expired:
+def _waiver(waiver: WaiverEntry, today: datetime.date, *, stood: bool) -> Finding:
+    about, why = str(waiver.resource or ""), (str(clean(waiver.reason)),)
+    if waiver.until < today:
         return Finding("high", "waiver", about, "", f"{waiver.rule}: the waiver ended on {waiver.until}", why)
-    soon = datetime.date.fromisoformat(waiver.until) - today <= datetime.timedelta(days=_SOON_DAYS)
+    soon = waiver.until - today <= datetime.timedelta(days=_SOON_DAYS)
     title = f"{waiver.rule} is waived; the waiver ends {'soon, ' if soon else ''}on {waiver.until}"
+    if stood and not soon:
+        return Finding("low", "waiver", about, "", f"{title}, as before", why)
     return Finding("medium", "waiver", about, "", title, why)
 
 

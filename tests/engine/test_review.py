@@ -17,6 +17,12 @@ from tests.ops.scenarios import BASES
 from tidemill.folders import cache_folder
 
 SCENARIO = "wider-access"
+STANDING = {"ipv6CidrBlockNetworkBorderGroup": "us-west-2"}
+"""A property that localcloud does not have."""
+ON_DEMAND = {
+    "images": {"default": "registry://steady:1.0.0"},
+    "capacity": [{"market": "on_demand", "max_cpus": 8}],
+}
 
 
 def shape(document: dict) -> dict:
@@ -55,7 +61,11 @@ def checkout(tmp_path_factory) -> Path:
     for stack in ("vision-dev", "vision-gcp-dev"):
         with stack_file(folder, stack) as config:
             config["tidemill:queues"]["nightly"] = {"images": {"default": "registry://digest:1.0.0"}}
+            if stack == "vision-dev":
+                config["tidemill:overrides"] = {"vision-dev-network-vpc": STANDING}
+                config["tidemill:queues"]["steady"] = ON_DEMAND
             if "gcp" in stack:
+                config["tidemill:monitoring"] = {"dashboard": True}
                 config["tidemill:file_systems"] = {"models": {"tier": "basic_ssd", "size_gib": 5120, "zone": "a"}}
                 mount = {"file_system": "models", "path": "/mnt/models"}
                 config["tidemill:queues"]["nightly"]["mounts"] = {"models": mount}
@@ -131,6 +141,26 @@ def test_a_queue_that_goes_is_compared_with_the_commit_that_the_branch_left(chec
     assert f"`{stack}`: compared with `main (" in markdown
 
 
+def test_what_stood_before_is_apart_from_what_a_change_brings(checkout):
+    """The base has a queue that starts On-Demand and an override that localcloud does not imitate; both stay, and each
+    gets company."""
+    git(checkout, "checkout", "-q", "--", "stacks")
+    with stack_file(checkout, "vision-dev") as config:
+        config["aws:defaultTags"] = {"tags": {"CostCenter": "4711"}}
+        config["tidemill:queues"]["fast"] = {**ON_DEMAND, "images": {"default": "registry://fast:1.0.0"}}
+        config["tidemill:overrides"]["vision-dev-network-machines"] = {"ingress": [{"protocol": "tcp"}]}
+    found, _ = review(checkout, "vision-dev", 0)
+    told = {(each["severity"], each["resource"].rpartition("::")[2], each["title"]) for each in found["findings"]}
+    rule = "aws-batch-job-queue-spot-first, advisory"
+    assert ("low", "vision-dev-steady-queue", f"{rule}, as before") in told
+    assert ("medium", "vision-dev-fast-queue", rule) in told
+    left = ("ipv6CidrBlockNetworkBorderGroup", "ingress")
+    titles = [f"not judged: {each}, which localcloud does not imitate" for each in left]
+    assert ("low", "vision-dev-network-vpc", f"{titles[0]}, as before") in told
+    assert ("high", "vision-dev-network-machines", titles[1]) in told
+    assert {each["op"] for each in found["changes"]} >= {"create", "update"}, "the preview goes on"
+
+
 def test_a_preview_asks_the_cloud_about_what_a_kept_base_made(checkout):
     git(checkout, "checkout", "-q", "--", "stacks")
     review(checkout, "vision-gcp-dev", 0)
@@ -141,7 +171,7 @@ def test_a_preview_asks_the_cloud_about_what_a_kept_base_made(checkout):
 
 
 def test_a_stack_that_the_base_does_not_have_gets_no_verdict(checkout):
-    text = (checkout / "stacks" / "Pulumi.vision-dev.yaml").read_text()
+    text = (ROOT / "stacks" / "Pulumi.vision-dev.yaml").read_text()
     (checkout / "stacks" / "Pulumi.maps-dev.yaml").write_text(text.replace("team: vision", "team: maps"))
     found, markdown = review(checkout, "maps-dev", 0)
     count = found["counts"]["create"]

@@ -15,7 +15,7 @@ from pulumi_policy import (
 )
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
-from tests.policy.judging import as_args
+from policy.judging import as_args
 
 Make = Callable[..., ResourceValidationArgs]
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
+from policy.judging import as_settings
 from policy.rules import POLICIES
 from policy.rules.common import front, settings, waivers
-from tests.policy.judging import as_settings
 
 RULE = "aws-cloudwatch-log-group-retention"
 WAIVER = {"rule": RULE, "reason": "Moves to the shared account", "until": "2027-01-31"}

@@ -9,9 +9,10 @@ import pytest
 from pulumi_policy import EnforcementLevel, StackValidationPolicy
 
 from policy import reference
+from policy.judging import level_of, parameters_of
 from policy.rules import POLICIES
 from policy.rules.common.rule import KINDS
-from tests.policy.judging import ENVIRONMENTS, level_of, parameters_of
+from tests.policy.judging import ENVIRONMENTS
 
 RULES = Path(__file__).parents[2] / "policy" / "rules"
 BY_NAME = {policy.name: policy for policy in POLICIES}

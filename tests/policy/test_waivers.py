@@ -4,9 +4,10 @@ import datetime
 
 import pytest
 
+from policy.judging import as_settings
 from policy.rules.common import settings, waivers
 from tests.policy.conftest import make
-from tests.policy.judging import as_settings, judge
+from tests.policy.judging import judge
 
 RULE = "aws-cloudwatch-log-group-retention"
 TODAY = datetime.date(2026, 11, 21)

@@ -122,6 +122,8 @@ ALLOWED = {
         "tidemill.services",
     ],
     "ops": [
+        "policy.judging",
+        "policy.rules",
         "tidemill.advice",
         "tidemill.capacity",
         "tidemill.errors",

@@ -61,6 +61,25 @@ def camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
+def test_only_named_properties_that_localcloud_lacks_are_left_out():
+    row = AWS.row("aws:ec2/securityGroup:SecurityGroup")
+    inputs = {"vpcId": "vpc-1", "ingress": [{"fromPort": 22}]}
+    assert "ingress" not in plan.checked(row, "main", {}, inputs, b"", ["ingress"])
+    assert plan.checked(row, "main", {}, {"vpcId": "vpc-1"}, b"", ["vpcId"])["vpcId"] == "vpc-1", "it is known"
+    with pytest.raises(RefusedError, match="ingress"):
+        plan.checked(row, "main", {}, inputs, b"", ["egress"])
+
+
+def test_a_part_of_a_property_is_left_out_wherever_it_is():
+    disk = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": 30, "unheardOf": 1}}
+    inputs = {"blockDeviceMappings": [disk], "metadataOptions": {"httpTokens": "required", "unheardOf": 1}}
+    found = plan.checked(
+        AWS.row(TEMPLATE), "main", {}, inputs, b"", ["blockDeviceMappings", "metadataOptions.unheardOf"]
+    )
+    assert found["blockDeviceMappings"] == [{**disk, "ebs": {"volumeSize": 30}}]
+    assert found["metadataOptions"] == {"httpTokens": "required"}
+
+
 @pytest.mark.parametrize("token", sorted(AWS.rows))
 def test_row_fits_the_service_model(token: str) -> None:
     this = AWS.row(token)
