@@ -16,7 +16,7 @@ import yaml
 
 from localcloud.cloud import CLOUDS, Cloud, CloudError, GcpCloud
 from localcloud.engine import EngineError
-from ops import base_stack, overrides
+from ops import base_stack
 from ops.engine_messages import events, policies, summary, without_noise
 from ops.processes import output, run
 from ops.project import (
@@ -30,12 +30,15 @@ from ops.project import (
     settings_file,
     stack_file,
 )  # fmt: skip
+from ops.review.diffs import at, parts
 from ops.review.document import VERSION, Base
 
 _TIMEOUT_SECONDS = 600
 _ANSWER_SECONDS = 120
 # `--event-log` requires it.
 _DEBUGGING = {"PULUMI_DEBUG_COMMANDS": "true"}
+Overrides = Mapping[str, Mapping[str, Any]]
+"""Properties by the name of a resource, or by its type and name: `LaunchTemplate/x-machines`."""
 # Source positions on the machine that previewed: irrelevant to a reviewer, and half of the file.
 _TRACES = ("stackTrace", "sourcePosition")
 
@@ -95,7 +98,7 @@ class PreviewRun:
         with self._project() as (folder, env):
             preview = document(self._stack, self._config, folder, env, refresh=refresh, protected=self._protected)
         base = self._base and {**self._base.model_dump(), "has_stack": self._was_up, "config": self._before}
-        left = overrides.not_judged(preview) if self._where == "localcloud" else {}
+        left = not_judged(preview) if self._where == "localcloud" else {}
         return {**self._in_its_project(preview), "base": base, "not_judged": left}
 
     def _in_its_project(self, preview: dict[str, Any]) -> dict[str, Any]:
@@ -119,10 +122,47 @@ class PreviewRun:
                 self._stood_in = cloud.project if isinstance(cloud, GcpCloud) else ""
                 if self._base and self._was_up:
                     self._before = base_stack.config(self._stack, before)
-                    cloud.left_out = overrides.by_resource(self._before.get("tidemill:overrides") or {})
+                    cloud.left_out = overridden(self._before.get("tidemill:overrides") or {})
                     self._protected = base_stack.bring_up(self._base, self._stack, before, project, cloud)
-                cloud.left_out = overrides.by_resource(getattr(self._config, "overrides", {}))
+                cloud.left_out = overridden(getattr(self._config, "overrides", {}))
                 yield project, cloud.env
+
+
+def overridden(overrides: Overrides) -> dict[str, list[str]]:
+    """The paths that overrides set, by the resource's name."""
+    found: dict[str, list[str]] = {}
+    for key, properties in overrides.items():
+        found.setdefault(_resource(key), []).extend(_set_paths(properties))
+    return found
+
+
+def not_judged(preview: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The paths that a preview document's overrides set and its resources lack, by the override's key."""
+    steps = (preview["preview"] or {}).get("steps", ())
+    found: dict[str, list[str]] = {}
+    for key, properties in preview["overrides"].items():
+        kind = key.rpartition("/")[0]
+        for step in steps:
+            *_, types, name = step["urn"].split("::", 3)
+            if name == _resource(key) and types.endswith(f":{kind}" if kind else "") and step.get("newState"):
+                inputs = step["newState"].get("inputs") or {}
+                if left := [path for path in _set_paths(properties) if at(inputs, parts(path)) is None]:
+                    found[key] = left
+    return found
+
+
+def _resource(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _set_paths(value: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Paths of values that are not mappings; null removes a property, so it sets none."""
+    for key, inner in value.items():
+        path = f"{above}.{key}" if above else str(key)
+        if isinstance(inner, Mapping) and inner:
+            yield from _set_paths(inner, path)
+        elif inner is not None:
+            yield path
 
 
 def shown(command: list[str], folder: Path, env: Mapping[str, str], timeout: float) -> int:

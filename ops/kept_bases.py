@@ -25,7 +25,7 @@ from tidemill.folders import cache_folder, replace_file
 _VERSION = "1"
 _MOST_BYTES = 64 << 20
 _HERE = Path(__file__).resolve().parents[1]
-_TOOLS = ("localcloud", "ops/base_stack.py", "ops/kept_bases.py", "ops/overrides.py", "ops/project.py")
+_TOOLS = ("localcloud", "ops/base_stack.py", "ops/kept_bases.py", "ops/engine.py", "ops/project.py")
 """What brings a base up, from this checkout: files that are not committed count too."""
 
 

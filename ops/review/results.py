@@ -1,11 +1,15 @@
-"""The preview's outcome, policy messages, waivers and overrides."""
+"""The preview's outcome, policy messages, waivers and overrides.
+
+Those that the base has too are not the change's doing, and are told as such.
+"""
 
 import datetime
 import json
 from collections.abc import Iterator
+from typing import Any
 
-from ops.review import standing
-from ops.review.document import Policy, Preview, WaiverEntry
+from ops import project
+from ops.review.document import Policy, Preview, State, Step, WaiverEntry
 from ops.review.models import Finding, PolicyResult, Severity, Waiver
 from ops.review.values import clean
 from tidemill.figures import counted
@@ -25,17 +29,17 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
     elif stopped := sorted(step.name for step in preview.steps if step.op in ("delete", "replace") and step.stopped):
         # A preview on a base lifts protection to show the whole change.
         yield Finding("critical", "failed", "", "", "up would not run: it deletes what is protected", tuple(stopped))
-    stood = standing.violations(preview)
+    stood = _violations(preview)
     for result, message in zip(policies, _sorted(preview), strict=True):
         title, severity = f"{result.rule}, {result.level}", _severity(result)
-        said = (result.rule, message.urn or "", standing.words(result.rule, message.message)) if stood else None
+        said = (result.rule, message.urn or "", _words(result.rule, message.message)) if stood else None
         if result.level not in _MANDATORY and said in stood:
             # The change is not the cause, and each review would say it again.
             title, severity = f"{title}, as before", "low"
         lines = tuple(result.message.splitlines())
         yield Finding(severity, "policy", result.resource, message.urn or "", title, lines)
     for entry in preview.waivers:
-        yield _waiver(entry, today, stood=standing.waived(preview, entry))
+        yield _waiver(entry, today, stood=_waived(preview, entry))
     yield from _overrides(preview)
 
 
@@ -43,7 +47,7 @@ def _overrides(preview: Preview) -> Iterator[Finding]:
     """Properties that a stack file sets beside the components; what a preview leaves out of them is not judged."""
     changed = {step.name for step in preview.steps if step.op != "same"}
     for key, properties in sorted(preview.overrides.items()):
-        name, stood = key.rpartition("/")[2], standing.overridden(preview, key)
+        name, stood = key.rpartition("/")[2], _overridden(preview, key)
         same = stood or (name not in changed and bool(preview.steps))
         lines = tuple(f"{each}: {json.dumps(value, sort_keys=True)}" for each, value in sorted(properties.items()))
         title = f"tidemill:overrides sets {', '.join(sorted(properties))}{', as before' if stood else ''}"
@@ -52,6 +56,70 @@ def _overrides(preview: Preview) -> Iterator[Finding]:
             title = f"not judged: {', '.join(left)}, which localcloud does not imitate{', as before' if stood else ''}"
             told = f"`python -m ops preview --stack {preview.stack} --on login` shows what it does."
             yield Finding("low" if stood else "high", "override", name, "", title, (told,))
+
+
+def _violations(preview: Preview) -> frozenset[tuple[str, str, str]]:
+    """Rule, URN and message of each violation that the policies report of the resources as they were.
+
+    A violation that gets worse has other words where its rule names the value, so it is not among them.
+    """
+    if not preview.policies or not any(step.before for step in preview.steps):
+        return frozenset()
+    # A review without policy messages does not load the pack.
+    from policy.judging import judge  # noqa: PLC0415
+
+    pack = json.loads(project.policy_config(preview.environment or "default").read_text(encoding="utf-8"))
+    # Rules about single resources see their inputs, those about the stack also what the cloud added.
+    found = [*judge(_resources(preview, outputs=False), _config(preview), pack)]
+    found += judge(_resources(preview, outputs=True), _config(preview), pack)
+    return frozenset((each.rule, each.urn, each.message.strip()) for each in found)
+
+
+def _words(rule: str, message: str) -> str:
+    """A message of the pack without its rule's own sentence and without the waiver of it."""
+    from policy.rules import POLICIES  # noqa: PLC0415
+
+    sentences = [policy.description for policy in POLICIES if policy.name == rule]
+    said = message.partition("\nWaived until ")[0].strip()
+    return said.removeprefix(sentences[0]).strip() if sentences else said
+
+
+def _waived(preview: Preview, waiver: WaiverEntry) -> bool:
+    """True if the base has a waiver, until the same day or later."""
+    given = preview.base.config.get("tidemill:waivers") if preview.base else None
+    before = [WaiverEntry.model_validate(each) for each in given or []]
+    same = [each for each in before if (each.rule, each.resource) == (waiver.rule, waiver.resource)]
+    return any(each.until >= waiver.until for each in same)
+
+
+def _overridden(preview: Preview, key: str) -> bool:
+    """True if the base sets the same properties of a resource by `tidemill:overrides`."""
+    given = preview.base.config.get("tidemill:overrides") if preview.base else None
+    return bool(given) and given.get(key) == preview.overrides[key]
+
+
+def _config(preview: Preview) -> dict[str, Any]:
+    """The stack's config before; without a base, today's."""
+    if preview.base and preview.base.config:
+        return preview.base.config
+    own = {f"tidemill:{key}": value for key, value in preview.config.items() if value is not None}
+    return {**own, **({f"{preview.cloud}:region": preview.region} if preview.region else {})}
+
+
+def _resources(preview: Preview, *, outputs: bool) -> list[Any]:
+    from pulumi_policy import PolicyCustomTimeouts, PolicyResource, PolicyResourceOptions  # noqa: PLC0415
+
+    def resource(step: Step, state: State) -> PolicyResource:
+        options = PolicyResourceOptions(state.protect, [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
+        props = {**state.outputs, **state.inputs} if outputs else state.inputs
+        return PolicyResource(step.type, props, step.urn, step.name, options, None, None, [], {})
+
+    states = {step.urn: state for step in preview.steps if (state := step.before)}
+    found = {step.urn: resource(step, step.before) for step in preview.steps if step.before}
+    for urn, state in states.items():
+        for key, sources in state.property_dependencies.items():
+            found[urn].property_dependencies[key] = [found[each] for each in sources or [] if each in found]
+    return [*found.values()]
 
 
 def removed(preview: Preview) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What stood before a change is apart from what the change brings, in words of the real rules.
+"""Findings that stood before a change are apart from what the change brings, in words of the real rules.
 
 Previews are those of the edits' table (tests/ops/edits/preview.py); tests/engine/test_review.py runs one on the engine.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ops import overrides
+from ops import engine
 from ops.review.build import build
 from ops.review.document import parse
 from ops.review.models import Finding
@@ -152,10 +152,10 @@ GROUP = {"machines": {"ingress": [{"fromPort": 22}], "tags": {"a": "b"}, "option
 def test_what_localcloud_left_out_of_a_preview_is_not_judged():
     made = step("create", "aws:ec2/securityGroup:SecurityGroup", "machines", new={"tags": {"a": "b"}, "options": {}})
     preview = {"overrides": GROUP, "preview": {"steps": [made]}}
-    assert overrides.by_resource(GROUP) == {"machines": ["ingress", "tags.a", "options.new.deep"]}
-    left = overrides.not_judged(preview)
+    assert engine.overridden(GROUP) == {"machines": ["ingress", "tags.a", "options.new.deep"]}
+    left = engine.not_judged(preview)
     assert left == {"machines": ["ingress", "options.new.deep"]}
-    assert overrides.not_judged({**preview, "overrides": {"Vpc/machines": GROUP["machines"]}}) == {}
+    assert engine.not_judged({**preview, "overrides": {"Vpc/machines": GROUP["machines"]}}) == {}
     found = told(made, overrides=GROUP, not_judged=left, kind="override")
     assert [(each.severity, each.title) for each in found if "not judged" in each.title] == [
         ("high", "not judged: ingress, options.new.deep, which localcloud does not imitate")
