@@ -1,10 +1,11 @@
 # Logs a job in to a stack's account or project with GitLab's own token, without a stored key. To be sourced:
 #   login "$row" preview|deploy      row: an element of `python -m ops affected --json`
+# It fails where the row lacks a part: a job without a login would go on with its runner's.
 login() {
   local identity cloud
-  cloud="$(jq -r .cloud <<< "$1")"
-  identity="$(jq -r --arg who "$2" '.login[$who]' <<< "$1")"
-  PULUMI_BACKEND_URL="$(jq -r .login.backend_url <<< "$1")"
+  cloud="$(jq -er .cloud <<< "$1")" || return
+  identity="$(jq -er --arg who "$2" '.login[$who] | select(. != "")' <<< "$1")" || return
+  PULUMI_BACKEND_URL="$(jq -er .login.backend_url <<< "$1")" || return
   export PULUMI_BACKEND_URL
   if [ "$cloud" = aws ]; then
     AWS_WEB_IDENTITY_TOKEN_FILE="$(mktemp)" AWS_ROLE_ARN="$identity" AWS_REGION="$(jq -r .region <<< "$1")"
@@ -13,7 +14,7 @@ login() {
     return
   fi
   local provider token
-  provider="$(jq -r .login.provider <<< "$1")"
+  provider="$(jq -er '.login.provider | select(. != "")' <<< "$1")" || return
   if [ "$2" = deploy ]; then provider="$provider-deploy"; fi
   token="$(mktemp)" GOOGLE_APPLICATION_CREDENTIALS="$(mktemp)"
   printf '%s' "$TIDEMILL_GCP_TOKEN" > "$token"

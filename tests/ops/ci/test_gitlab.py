@@ -169,3 +169,42 @@ def test_a_job_logs_in_with_its_own_token(tmp_path, cloud, who):
     assert written["audience"] == f"//iam.googleapis.com/{provider}{'-deploy' if who == 'deploy' else ''}"
     assert f"serviceAccounts/{identity}:generateAccessToken" in written["service_account_impersonation_url"]
     assert Path(written["credential_source"]["file"]).read_text() == "gcp.jwt"
+
+
+@pytest.mark.parametrize("lacking", ["backend_url", "provider", "preview"])
+def test_a_login_without_a_part_fails_where_nothing_ends_the_shell(lacking):
+    """It would go on with the runner's own login."""
+    login = {"backend_url": "gs://state", "provider": "p", "preview": "reader", lacking: ""}
+    login = {key: value for key, value in login.items() if value or key == "provider"}
+    row = json.dumps({"stack": "a-prod", "cloud": "gcp", "region": "us-west1", "login": login})
+    script = f'. {FOLDER}/login.sh; failed=0; (login "$ROW" preview || exit; echo went on) || failed=1; echo $failed'
+    env = {"PATH": os.environ["PATH"], "TIDEMILL_GCP_TOKEN": "gcp.jwt", "ROW": row}
+    said = subprocess.check_output(["bash", "-euo", "pipefail", "-c", script], env=env, text=True, timeout=60)
+    assert said == "1\n"
+
+
+@pytest.mark.parametrize("fails", ["", "plan --stack b-dev", "orphans --stack c-dev"])
+def test_a_stack_whose_plan_fails_is_red_and_not_deployed(tmp_path, fails):
+    """The scripts of both jobs, with a Python that knows nothing but which of its commands fail."""
+    login = {"backend_url": "s3://state", "preview": "reader", "deploy": "writer"}
+    stacks = [{"stack": f"{team}-dev", "environment": "dev", "removed": team == "c"} for team in "abc"]
+    rows = [{**each, "cloud": "aws", "region": "us-west-2", "login": login} for each in stacks]
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        "#!/bin/bash\n"
+        f'if [ "$3" = affected ]; then echo {shlex.quote(json.dumps(rows))}; exit; fi\n'
+        'echo "${*:3}" >> typed\n'
+        'if [ "$3" = plan ]; then echo {} > "${@: -1}"; fi\n'
+        f'if [ -n "{fails}" ] && [[ "${{*:3}}" == "{fails}"* ]]; then exit 1; fi\n'
+    )
+    python.chmod(0o755)
+    env = {"PATH": os.environ["PATH"], "TIDEMILL_AWS_TOKEN": "jwt", "CI_COMMIT_BEFORE_SHA": "a"}
+    env |= {"CI_ENVIRONMENT_NAME": "dev", "TMPDIR": str(tmp_path)}
+    codes = []
+    for job in ("plan", ".deploy"):
+        (script,) = (JOBS | PIPELINE)[job]["script"]
+        command = ["bash", "-c", f". {FOLDER}/login.sh\n{script}"]
+        codes.append(subprocess.run(command, cwd=tmp_path, env=env, check=False, timeout=60).returncode)
+    deployed = [line.split()[2] for line in (tmp_path / "typed").read_text().splitlines() if line.startswith("deploy")]
+    assert (codes, deployed) == ([bool(fails), 0], ["a-dev"] if "b-dev" in fails else ["a-dev", "b-dev"])
