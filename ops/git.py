@@ -32,22 +32,29 @@ def changed(ref: str) -> list[str]:
 
     Raises:
         click.UsageError: As `base`.
+        click.ClickException: git could not compare them.
     """
-    output = _git("diff", "--relative", "--name-only", "--no-renames", "-z", base(ref).commit, "HEAD", "--")
-    return [path for path in output.stdout.decode().split("\0") if path]
+    return _paths("diff", "--relative", "--name-only", "--no-renames", "-z", base(ref).commit, "HEAD", "--")
 
 
 def differing(commit: str) -> list[str]:
-    """The paths in which the project's folder differs from a commit, including edits that are not committed."""
-    output = _git("diff", "--relative", "--name-only", "--no-renames", "-z", commit, "--")
-    new = _git("ls-files", "--others", "--exclude-standard", "-z")
-    return sorted({path for done in (output, new) for path in done.stdout.decode().split("\0") if path})
+    """The paths in which the project's folder differs from a commit, including edits that are not committed.
+
+    Raises:
+        click.ClickException: git could not compare them.
+    """
+    changed = _paths("diff", "--relative", "--name-only", "--no-renames", "-z", commit, "--")
+    return sorted({*changed, *_paths("ls-files", "--others", "--exclude-standard", "-z")})
 
 
 def content(commit: str, path: str) -> str | None:
-    """The text of a file of the project as it is in a commit; None if the commit does not have it."""
-    output = _git("cat-file", "blob", f"{commit}:./{path}")
-    return None if output.returncode else output.stdout.decode(errors="replace")
+    """The text of a file of the project as it is in a commit; None if the commit does not have it.
+
+    Raises:
+        click.ClickException: git could not read it.
+    """
+    kind = tree(commit, (path,)).split(" ", 2)[1:2]
+    return _read("cat-file", "blob", f"{commit}:./{path}").decode(errors="replace") if kind == ["blob"] else None
 
 
 def tree(commit: str, names: tuple[str, ...]) -> str:
@@ -56,10 +63,7 @@ def tree(commit: str, names: tuple[str, ...]) -> str:
     Raises:
         click.ClickException: git could not read them.
     """
-    done = _git("ls-tree", "-z", commit, "--", *names)
-    if done.returncode:
-        raise click.ClickException(f"git ls-tree {commit}: {_said(done)}")
-    return done.stdout.decode()
+    return _read("ls-tree", "-z", commit, "--", *names).decode(errors="replace")
 
 
 def extract(commit: str, names: tuple[str, ...], folder: Path) -> None:
@@ -68,11 +72,9 @@ def extract(commit: str, names: tuple[str, ...], folder: Path) -> None:
     Raises:
         click.ClickException: git could not read them.
     """
-    there = set(_git("ls-tree", "--name-only", "-z", commit).stdout.decode().split("\0"))
-    done = _git("archive", "--format=tar", commit, "--", *(name for name in names if name in there))
-    if done.returncode:
-        raise click.ClickException(f"git archive {commit}: {_said(done)}")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+    there = {*_paths("ls-tree", "--name-only", "-z", commit)}
+    packed = _read("archive", "--format=tar", commit, "--", *(name for name in names if name in there))
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         # Python checks what it unpacks from 3.11.4 on; git made this archive from the project itself.
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(folder)
@@ -90,6 +92,19 @@ def _commit(ref: str) -> str:
     raise click.UsageError(f"--base {ref}: git does not know this commit, branch or tag. {_HISTORY}")
 
 
+def _paths(*arguments: str) -> list[str]:
+    """The paths that git lists; a name that is not UTF-8 is shown with marks in place of its bytes."""
+    return [path for path in _read(*arguments).decode(errors="replace").split("\0") if path]
+
+
+def _read(*arguments: str) -> bytes:
+    """The output of git. An answer that it could not give is an error, never an empty one."""
+    done = _git(*arguments)
+    if done.returncode:
+        raise click.ClickException(f"git {arguments[0]}: {_said(done)}.")
+    return done.stdout
+
+
 def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
@@ -102,6 +117,8 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         )
     except FileNotFoundError:
         raise click.UsageError("git is not on PATH; --base needs it.") from None
+    except subprocess.TimeoutExpired:
+        raise click.ClickException(f"git {arguments[0]} did not end within {_TIMEOUT_SECONDS} s.") from None
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -1,5 +1,6 @@
 """The commit that a change is compared with. Real git; the engine is a script."""
 
+import os
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,60 @@ def test_without_a_checkout_that_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(click.UsageError, match="--base main: there is no commit to compare with here: not a git repos"):
         git.base("main")
+
+
+def _lose(checkout: Path, name: str) -> None:
+    """Remove an object, as a clone without trees or blobs that cannot fetch them, or a damaged one, lacks it."""
+    digest = run(checkout, "rev-parse", name)
+    (checkout / ".git" / "objects" / digest[:2] / digest[2:]).unlink()
+
+
+@pytest.mark.parametrize("lost", ["main^{tree}", "change^{tree}"])
+def test_a_comparison_that_git_cannot_make_is_no_empty_one(checkout, lost):
+    """It was: CI then previewed nothing and the review had no guardrails to tell of."""
+    base = git.base("main").commit
+    _lose(checkout, lost)
+    with pytest.raises(click.ClickException, match="git diff: "):
+        git.changed(base)
+    if lost.startswith("main"):
+        for ask in (
+            lambda: git.differing(base),
+            lambda: git.extract(base, project.CODE, checkout / "out"),
+            lambda: git.content(base, "__main__.py"),
+        ):
+            with pytest.raises(click.ClickException, match=r"git (diff|ls-tree): "):
+                ask()
+
+
+def test_a_file_that_git_cannot_read_is_not_a_missing_one(checkout):
+    base = git.base("main").commit
+    assert git.content(base, "no-such") is None
+    assert git.content(base, "stacks") is None
+    assert git.content(base, "__main__.py") == "base\n"
+    _lose(checkout, f"{base}:__main__.py")
+    with pytest.raises(click.ClickException, match="git cat-file: "):
+        git.content(base, "__main__.py")
+
+
+def test_names_that_are_not_utf8_are_listed(checkout):
+    for name in (b"caf\xe9.txt", b"stacks/new\nline.yaml"):
+        Path(os.fsdecode(os.fsencode(checkout) + b"/" + name)).write_text("x\n")
+    run(checkout, "add", ".")
+    run(checkout, "commit", "-qm", "names")
+    (checkout / os.fsdecode(b"n\xe9w")).write_text("x\n")
+    changed = ["__main__.py", "caf\N{REPLACEMENT CHARACTER}.txt", "stacks/new\nline.yaml"]
+    assert git.changed("main") == changed
+    assert git.differing(git.base("main").commit) == [*changed[:2], "n\N{REPLACEMENT CHARACTER}w", changed[2]]
+
+
+def test_a_git_that_hangs_is_told(checkout, monkeypatch, tmp_path):
+    script = tmp_path / "git"
+    script.write_text("#!/bin/sh\nexec sleep 20\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(git, "_TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(click.ClickException, match=r"git rev-parse did not end within 0.2 s\."):
+        git.changed("main")
 
 
 def test_an_account_is_what_it_is_compared_with_on_a_login():
