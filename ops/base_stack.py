@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
+from components.config.load import read_file
 from components.rooms import DEFAULT
 from localcloud.cloud import Cloud, GcpCloud
 from ops import git, kept_bases, project
@@ -36,7 +36,7 @@ def lay_out(base: Base, stack: str, folder: Path) -> bool:
     path = project.settings_file(stack, folder)
     if not path.is_file():
         return False
-    project.write_settings(path, project.without_secrets(path.read_text(encoding="utf-8")))
+    project.write_settings(path, project.without_secrets(path))
     # The base runs with the packages that are installed now.
     if (project.ROOT / ".venv").exists():
         (folder / ".venv").symlink_to(project.ROOT / ".venv")
@@ -67,9 +67,12 @@ def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | G
     """
     _same_place(base, stack, folder, today)
     if isinstance(cloud, GcpCloud):
-        settings = yaml.safe_load(project.settings_file(stack, folder).read_text(encoding="utf-8"))
+        settings = read_file(project.settings_file(stack, folder))
         cloud.control("adopt", names=sorted(foreign(settings)))
-    state = _kept(base, stack, cloud) or _made(base, stack, folder, cloud)
+    # What changes while the base comes up belongs to the next review's key.
+    name = kept_bases.key(base, stack) if kept_bases.used() else None
+    kept = _kept(base, stack, cloud, name)
+    state = kept or _made(base, stack, folder, cloud)
     deployment = json.loads(state)
     protected = frozenset(each["urn"] for each in _resources(deployment) if each.pop("protect", False))
     file = (folder / _STATE).absolute()
@@ -77,12 +80,14 @@ def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | G
     code, text = _pulumi(stack, ["stack", "import", "--file", str(file)], folder, cloud.env, _COMMAND_SECONDS)
     if code:
         raise click.ClickException(f"{stack}: the engine does not take the state of {base}: {reason(text)}")
+    if name and not kept:
+        _keep(name, state, cloud)
     return protected
 
 
-def _kept(base: Base, stack: str, cloud: Cloud | GcpCloud) -> str | None:
+def _kept(base: Base, stack: str, cloud: Cloud | GcpCloud, name: str | None) -> str | None:
     """The state of a base that came up before, at home in a cloud that now has what it had; None if none is kept."""
-    if not kept_bases.used() or (kept := kept_bases.read(kept_bases.key(base, stack))) is None:
+    if name is None or (kept := kept_bases.read(name)) is None:
         return None
     click.echo(f"{stack}: comparing with {base}, as it came up before ...", err=True)
     if isinstance(cloud, GcpCloud):
@@ -91,7 +96,7 @@ def _kept(base: Base, stack: str, cloud: Cloud | GcpCloud) -> str | None:
 
 
 def _made(base: Base, stack: str, folder: Path, cloud: Cloud | GcpCloud) -> str:
-    """Bring the base up and keep its state."""
+    """Bring the base up and return its state."""
     click.echo(f"{stack}: bringing up {base} on localcloud to compare with ...", err=True)
     up = ["up", "--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress"]
     code, text = _pulumi(stack, up, folder, cloud.env, _UP_SECONDS)
@@ -100,13 +105,18 @@ def _made(base: Base, stack: str, folder: Path, cloud: Cloud | GcpCloud) -> str:
             f"{stack}: the base {base} does not come up on localcloud, so there is nothing to compare with: "
             f"{reason(text)} Name another commit with --base, or compare with your account: --on login."
         )
-    _, state = _pulumi(stack, ["stack", "export"], folder, cloud.env, _COMMAND_SECONDS)
-    if kept_bases.used():
-        # On AWS a preview asks for nothing that the stack itself has made.
-        there = cloud.control("resources") if isinstance(cloud, GcpCloud) else {}
-        resources = json.loads(json.dumps(there).replace(_address(cloud), _ADDRESS))
-        kept_bases.write(kept_bases.key(base, stack), KeptBase(state.replace(_address(cloud), _ADDRESS), resources))
+    code, state = _pulumi(stack, ["stack", "export"], folder, cloud.env, _COMMAND_SECONDS)
+    if code:
+        raise click.ClickException(f"{stack}: the engine does not tell the state of {base}: {reason(state)}")
     return state
+
+
+def _keep(name: str, state: str, cloud: Cloud | GcpCloud) -> None:
+    """Keep a state that the engine has taken."""
+    # On AWS a preview asks for nothing that the stack itself has made.
+    there = cloud.control("resources") if isinstance(cloud, GcpCloud) else {}
+    resources = json.loads(json.dumps(there).replace(_address(cloud), _ADDRESS))
+    kept_bases.write(name, KeptBase(state.replace(_address(cloud), _ADDRESS), resources))
 
 
 def _resources(deployment: dict[str, Any]) -> list[dict[str, Any]]:
@@ -130,9 +140,7 @@ def foreign(value: Any) -> set[str]:
 def _same_place(base: Base, stack: str, folder: Path, today: Path) -> None:
     """Copy what `stack init` wrote into today's stack file to the base's, with localcloud's project."""
     path = project.settings_file(stack, folder)
-    settings, now = (
-        yaml.safe_load(each.read_text(encoding="utf-8")) for each in (path, project.settings_file(stack, today))
-    )
+    settings, now = (read_file(each) for each in (path, project.settings_file(stack, today)))
     name = project.project_name(stack)
     clouds = [each["config"].get(f"{name}:cloud", DEFAULT) for each in (settings, now)]
     if clouds[0] != clouds[1]:

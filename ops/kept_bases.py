@@ -60,7 +60,8 @@ def _parts(base: Base, stack: str) -> Iterator[bytes]:
     for name in _TOOLS:
         path = _HERE / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file() and file.suffix != ".pyc":
+            # Python writes there, under names of its own, while another review starts.
+            if "__pycache__" not in file.parts and file.is_file():
                 yield file.relative_to(_HERE).as_posix().encode()
                 yield file.read_bytes()
 

@@ -3,11 +3,12 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 
-from ops import git, kept_bases, project
+from ops import base_stack, git, kept_bases, project
 from ops.kept_bases import KeptBase
 from ops.review.document import Base
 from tests.ops.test_git import checkout, run  # noqa: F401
@@ -131,5 +132,84 @@ def test_the_key_follows_all_that_decides_the_state(checkout, monkeypatch, tmp_p
 
 def test_a_commit_that_git_does_not_have_has_no_key():
     assert project.ROOT.is_dir()
-    with pytest.raises(click.ClickException, match="git ls-tree nothing"):
+    with pytest.raises(click.ClickException, match="git ls-tree: Not a valid object name nothing"):
         kept_bases.key(Base(ref="nothing", commit="nothing"), "vision-dev")
+
+
+def test_what_python_writes_meanwhile_does_not_change_the_key(checkout, monkeypatch, tmp_path):  # noqa: F811
+    """Another review that starts writes `serve.cpython-311.pyc.139`, and puts it in place a moment later."""
+    base = Base(ref="change~1", commit=git.base("change~1").commit)
+    monkeypatch.setattr(kept_bases, "_HERE", tmp_path / "here")
+    monkeypatch.setattr(kept_bases, "_TOOLS", ("localcloud",))
+    compiled = tmp_path / "here" / "localcloud" / "__pycache__"
+    compiled.mkdir(parents=True)
+    (compiled.parent / "serve.py").write_text("")
+    before = kept_bases.key(base, "vision-dev")
+    (compiled / "serve.cpython-311.pyc.139").write_text("half")
+    assert kept_bases.key(base, "vision-dev") == before
+
+
+ENGINE = """#!/bin/sh
+echo "$1 $2" >> {log}
+case "$1 $2" in
+  "up "*) ;;
+  "stack export") {export} ;;
+  "stack import") {take} ;;
+esac
+"""
+"""Commands of the engine, of which a fault takes one."""
+STATE = '{"deployment": {"resources": [{"urn": "urn:one", "protect": true}]}}'
+
+
+@pytest.fixture
+def engine(tmp_path, monkeypatch):
+    """Brings a base up by an engine that does as told, and returns the engine's commands."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(kept_bases, "key", lambda *_: NAME)
+    monkeypatch.setattr(base_stack, "_same_place", lambda *_: None)
+
+    def up(export: str = f"echo '{STATE}'", take: str = "true") -> list[str]:
+        log, script = tmp_path / "log", tmp_path / "pulumi"
+        log.write_text("")
+        script.write_text(ENGINE.format(log=log, export=export, take=take))
+        script.chmod(0o755)
+        cloud = SimpleNamespace(env={"PATH": f"{tmp_path}:/bin:/usr/bin"}, url="http://127.0.0.1:7")
+        base = Base(ref="v1", commit="v1")
+        try:
+            assert base_stack.bring_up(base, "vision-dev", tmp_path, tmp_path, cloud) == {"urn:one"}  # type: ignore[arg-type]
+        finally:
+            told[:] = log.read_text().splitlines()
+        return told
+
+    told: list[str] = []
+    return up
+
+
+def test_a_base_that_came_up_is_not_brought_up_again(engine):
+    assert engine() == ["up --yes", "stack export", "stack import"]
+    assert engine() == ["stack import"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"export": "echo 'error: no space left on device' >&2; exit 255"},
+        {"export": 'echo \'{"deployment": {"reso\'; exit 1'},
+        {"take": "echo 'error: bad state' >&2; exit 255"},
+    ],
+    ids=["no export", "half an export", "no import"],
+)
+def test_a_state_that_the_engine_did_not_tell_or_take_is_not_kept(engine, folder, fault):
+    """It was, and every later review of the base then ended with a traceback."""
+    with pytest.raises(click.ClickException, match=r"vision-dev: the engine does not (tell|take) the state of v1"):
+        engine(**fault)
+    assert not list(folder.glob("*"))
+    assert engine() == ["up --yes", "stack export", "stack import"]
+
+
+def test_a_tool_that_changes_while_the_base_comes_up_decides_the_next_key(engine, folder, monkeypatch):
+    """The state is of the tool that began."""
+    names = iter(["before", "after"])
+    monkeypatch.setattr(kept_bases, "key", lambda *_: next(names))
+    engine()
+    assert [each.name for each in folder.iterdir()] == ["before"]
