@@ -35,7 +35,7 @@ COMMANDS = {
 }
 
 
-_NOT_WRITTEN = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
+_REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
 
 
 class Commands(click.Group):
@@ -43,15 +43,15 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a cloud whose part is not installed is the caller's to install, a bad price file to mend, and
-        so is a folder or disk that takes no file."""
+        so is a file that cannot be read, or a disk that takes none."""
         try:
             return super().invoke(ctx)
         except CallerError as error:
             raise click.UsageError(str(error)) from None
         except OSError as error:
-            if error.errno not in _NOT_WRITTEN:
+            if error.errno not in _REFUSED:
                 raise
-            raise click.UsageError(f"{error.filename or 'a file'} cannot be written: {error.strerror}.") from None
+            raise click.UsageError(f"{error.filename or 'a file'}: {error.strerror}.") from None
         except ModuleNotFoundError as error:
             cloud = next((cloud for cloud, names in CLIENTS.items() if (error.name or "").startswith(names)), None)
             if cloud is None:

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from components.config import ConfigError
-from components.config.load import read_file
+from components.config.load import read_file, read_text
 from components.rooms import CLOUDS, DEFAULT
 from ops import git
 from ops.ci import logins
 from ops.imports import closure
-from ops.project import POLICY, ROOT, STACKS, every_file, home_of, named, of_file, project_name, stack_file
+from ops.project import POLICY, ROOT, STACKS, every_file, home_of, named, of_file, project_name, stack_file, told
 from ops.review.document import Base
 from tidemill import services
 
@@ -168,8 +167,8 @@ def stacks(folder: Path = STACKS) -> dict[str, Stack]:
         try:
             config = of_file(path, name)
         except ConfigError as error:
-            raise click.UsageError(str(error)) from None
-        region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{config.cloud}:region", "")
+            raise click.UsageError(told(path, error)) from None
+        region = read_file(path)["config"].get(f"{config.cloud}:region", "")
         by_name[name] = _stack(name, config.cloud, getattr(config, "environment", ""), region)
     return by_name
 
@@ -192,11 +191,11 @@ def _named(own: re.Match[str]) -> str:
 def _as_it_was(name: str, text: str) -> Stack:
     """A stack by the text of its file, which may be wrong: nothing reads it any more."""
     try:
-        keys = yaml.safe_load(text)["config"]
+        keys = read_text(text, name)["config"]
         own = project_name(name)
         cloud, environment = keys.get(f"{own}:cloud", DEFAULT), keys.get("tidemill:environment", "")
         return replace(_stack(name, cloud, environment, keys.get(f"{cloud}:region", "")), removed=True)
-    except (yaml.YAMLError, TypeError, KeyError, AttributeError):
+    except (ConfigError, KeyError, TypeError):
         return replace(_stack(name, DEFAULT, "", ""), removed=True)
 
 

@@ -65,7 +65,7 @@ def problems(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
     faults = {path: _problem(path) or _crossing(path, environments) or twice.get(path) for path in paths}
     faults |= homes
     # Some errors begin with the file's name themselves.
-    return [f"{path.name}: {line.removeprefix(f'{path.name}: ')}" for path, line in faults.items() if line]
+    return [project.told(path, line) for path, line in faults.items() if line]
 
 
 def overlaps(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
-import yaml
 
+from components.config.load import read_file
 from localcloud.cloud import CLOUDS, Cloud, CloudError, GcpCloud
 from localcloud.engine import EngineError
 from ops import base_stack
@@ -103,7 +103,7 @@ class PreviewRun:
 
     def _in_its_project(self, preview: dict[str, Any]) -> dict[str, Any]:
         """The document with the stack's own GCP project where localcloud's only one stands."""
-        own = yaml.safe_load(stack_file(self._stack).read_text(encoding="utf-8"))["config"].get("gcp:project")
+        own = read_file(stack_file(self._stack))["config"].get("gcp:project")
         return json.loads(json.dumps(preview).replace(self._stood_in, own)) if self._stood_in and own else preview
 
     @contextmanager
@@ -261,7 +261,7 @@ def region_of(stack: str, cloud: str) -> str | None:
 
 
 def _region(path: Path, cloud: str) -> str | None:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{cloud}:region")
+    return read_file(path)["config"].get(f"{cloud}:region")
 
 
 def _json(path: Path) -> dict[str, Any] | None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
-import yaml
 
 from components import money
+from components.config.load import read_file
 from components.money import Line, StackEstimate, Total
 from ops.costs.commitments import Cover, Pool, read
 from ops.prices.region import today
@@ -63,7 +63,7 @@ def of_stack(stack: str) -> StackEstimate:
     """
     path, config = stack_file(stack), read_config(stack)
     key = f"{config.cloud}:region"
-    region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(key)
+    region = read_file(path)["config"].get(key)
     if not isinstance(region, str):
         raise click.UsageError(f"{path.name} does not set {key}, and prices depend on it.")
     return money.estimate(config, region)

@@ -10,6 +10,7 @@ from components.config import ConfigError, StackConfig, bootstrap_models, from_f
 from components.config.bootstrap_models import BootstrapConfig
 from components.config.errors import nearest
 from components.config.home_files import HomeProject
+from components.config.load import read_file
 from components.config.shared_models import SharedConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,6 +93,11 @@ def of_file(path: Path, stack: str) -> AnyConfig:
     return HOMES[home].project.from_file(path) if home else from_file(path)
 
 
+def told(path: Path, problem: ConfigError | str) -> str:
+    """A problem of a stack file that is one of several, with the file's name once."""
+    return f"{path.name}: {str(problem).removeprefix(f'{path.name}: ')}"
+
+
 def stack_file(stack: str) -> Path:
     """Return the path of a stack's file.
 
@@ -170,13 +176,13 @@ def copy_project(folder: Path, *stacks: str) -> Path:
         for entry in ((ROOT / home / "Pulumi.yaml"), *(ROOT / home).glob("*.py")):
             (folder / home / entry.name).symlink_to(entry)
     for stack in stacks:
-        write_settings(settings_file(stack, folder), without_secrets(stack_file(stack).read_text()))
+        write_settings(settings_file(stack, folder), without_secrets(stack_file(stack)))
     return folder
 
 
-def without_secrets(text: str) -> dict[str, Any]:
+def without_secrets(path: Path) -> dict[str, Any]:
     """A stack file's settings without those that tie it to the backend of its secrets."""
-    return {key: value for key, value in (yaml.safe_load(text) or {}).items() if key not in _SECRETS}
+    return {key: value for key, value in read_file(path).items() if key not in _SECRETS}
 
 
 def write_settings(path: Path, settings: dict[str, Any]) -> None:

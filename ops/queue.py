@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-import yaml
 from ruamel.yaml.comments import CommentedMap
 
 from components.config import ConfigError, StackConfig
+from components.config.load import read_text
 from components.images import own_repositories
 from ops import deploy, stack_files
 from ops.clouds import facts
@@ -133,7 +133,7 @@ def _change(
         before, after = stack_files.edited(path, lambda config: edit(config[_KEY]), cuts, places)
         kept = _left(read_config(stack), stack_files.check(path, after))
         if kept:
-            key = [] if _REGISTRY in yaml.safe_load(after)["config"] else [[_REGISTRY]]
+            key = [] if _REGISTRY in read_text(after, path.name)["config"] else [[_REGISTRY]]
             before, after = stack_files.edited(path, lambda config: _keep(config, kept, edit), cuts, [*places, *key])
             stack_files.check(path, after)
         stack_files.check_others(path, before, after, [[_KEY, name], [_REGISTRY]])

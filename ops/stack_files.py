@@ -1,15 +1,13 @@
 """Edits a stack file in place: comments, order, quoting and layout of the rest stay as they are."""
 
-import contextlib
 import difflib
-import fcntl
 import io
 import os
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from components.config import StackConfig, from_file
+from components.config.load import read_text
+from tidemill.folders import one_at_a_time
 
 # Indents of mappings, sequences and a sequence's dash, tried until a file round-trips unchanged.
 _LAYOUTS = ((2, 4, 2), (2, 2, 0), (4, 6, 4), (4, 4, 2), (4, 4, 0), (4, 2, 0))
@@ -185,19 +185,6 @@ def read(path: Path) -> tuple[str, str]:
     return text.replace("\r\n", "\n"), ends
 
 
-@contextlib.contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Held between the last look at a file and its replacement, a few milliseconds."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        # NFS locks no folder; the last look alone is then what there is.
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def check_others(path: Path, before: str, after: str, may_change: Collection[Steps]) -> None:
     """Refuse an edit that reaches further than it was meant to, through an anchor that several keys share.
 
@@ -207,7 +194,7 @@ def check_others(path: Path, before: str, after: str, may_change: Collection[Ste
     Raises:
         click.UsageError: something else changes too; names it.
     """
-    sides = [yaml.safe_load(text)["config"] for text in (before, after)]
+    sides = [read_text(text, path.name)["config"] for text in (before, after)]
     for steps in may_change:
         for side in sides:
             _drop(side, steps)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -32,3 +34,16 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
         with suppress(OSError):
             os.unlink(name)
         raise
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Held by one process of those that change a file of a folder, from the last look at it to its replacement."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        # NFS locks no folder; the last look alone is then what there is.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,8 +1,10 @@
 """Reads a stack's config from the running Pulumi program or a stack file."""
 
 import json
+import math
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -144,10 +146,29 @@ def _place(cloud: str, given: Mapping[str, str]) -> None:
 
 
 _MERGE = "tag:yaml.org,2002:merge"
+_MOST_BYTES, _MOST_VALUES = 1 << 20, 100_000
+"""Of a stack file: dozens of times the largest. What reads or prints more would not end in time."""
+
+
+def _size(node: yaml.Node, known: dict[int, float]) -> float:
+    """How many values a node has, each alias counted as often as it is used; infinite where one lies within itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        inner = node.value if isinstance(node, yaml.CollectionNode) else []
+        pairs = (each if isinstance(each, tuple) else (each,) for each in inner)
+        known[id(node)] = 1 + sum(_size(each, known) for pair in pairs for each in pair)
+    return known[id(node)]
 
 
 class _Loader(yaml.SafeLoader):
     """Refuses duplicate keys, as the engine does; plain YAML silently uses the last one. Keys and days are text."""
+
+    def get_single_data(self) -> Any:
+        """As the base class, without aliases that no reader could follow."""
+        node = self.get_single_node()
+        if node is not None and _size(node, {}) > _MOST_VALUES:
+            raise yaml.constructor.ConstructorError(None, None, "its aliases lie within themselves, or repeat too much")
+        return None if node is None else self.construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """As the base class, without duplicate keys."""
@@ -173,26 +194,40 @@ _Loader.add_implicit_resolver(
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The `config:` of a stack file, with any keys.
+    """The `config:` of a stack file, with any keys, beside the file's other keys.
 
     Raises:
         ConfigError: the file does not exist, is not YAML (with the line), or has a duplicate key.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            raise _unreadable(path.name, "it is a link, and CI finds what a change affects by the paths of stack files")
+        # Opening a pipe or a device may never end.
+        if not stat.S_ISREG(found.st_mode):
+            raise _unreadable(path.name, "it is no file")
+        if found.st_size > _MOST_BYTES:
+            raise _unreadable(path.name, f"it has {found.st_size:,} bytes; a stack file has at most {_MOST_BYTES:,}")
+        return read_text(path.read_text(encoding="utf-8"), path.name)
     except OSError as error:
-        raise _unreadable(path, f"it cannot be read: {error.strerror}") from None
+        raise _unreadable(path.name, f"it cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise _unreadable(path, "it is not UTF-8") from None
+        raise _unreadable(path.name, "it is not UTF-8") from None
+
+
+def read_text(text: str, name: str) -> dict[str, Any]:
+    """As `read_file`, of the text of a file of that name."""
+    try:
+        content = yaml.load(text, _Loader) or {}
     except yaml.MarkedYAMLError as error:
-        raise _unreadable(path, _where(error)) from None
-    except yaml.YAMLError as error:
-        raise _unreadable(path, " ".join(str(error).split())) from None
+        raise _unreadable(name, _where(error)) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise _unreadable(name, " ".join(str(error).split())) from None
     except RecursionError:
-        raise _unreadable(path, "it is nested too deeply") from None
+        raise _unreadable(name, "it is nested too deeply") from None
     config = content.get("config") or {} if isinstance(content, dict) else None
     if not isinstance(config, dict):
-        raise _unreadable(path, "it has no `config:` with a mapping of keys to values")
+        raise _unreadable(name, "it has no `config:` with a mapping of keys to values")
     return {**content, "config": config}
 
 
@@ -208,8 +243,8 @@ def _where(error: yaml.MarkedYAMLError) -> str:
     return f"line {mark.line + 1}: {problem}" if mark else problem
 
 
-def _unreadable(path: Path, why: str) -> ConfigError:
-    return ConfigError(path.name, "the file", "a stack file", "Correct the file", sentence=f": {why}")
+def _unreadable(name: str, why: str) -> ConfigError:
+    return ConfigError(name, "the file", "a stack file", "Correct the file", sentence=f": {why}")
 
 
 def from_file(path: Path) -> StackConfig:
@@ -234,7 +269,7 @@ def defaults(path: Path) -> dict[str, Any]:
     Args:
         path: A stack file, which need not exist.
     """
-    project = path.absolute().parent.parent / "Pulumi.yaml"
+    project = (path.absolute().parent.parent / "Pulumi.yaml").resolve()
     declared = read_file(project)["config"] if project.is_file() else {}
     return {key: one["default"] for key, one in declared.items() if isinstance(one, dict) and one.get("default")}
 

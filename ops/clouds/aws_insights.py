@@ -5,11 +5,11 @@ from typing import Any
 
 import boto3
 import click
-import yaml
 from botocore.exceptions import BotoCoreError, ClientError
 
 from components.base import team_tags
 from components.config import StackConfig
+from components.config.load import read_file
 from ops.project import read_config, stack_file
 
 VALUES = {"on": "ENABLED", "off": "DISABLED"}
@@ -30,7 +30,7 @@ def insights(stack: str, state: str) -> None:
     path, config = stack_file(stack), read_config(stack)
     if config.cloud != "aws":
         raise click.UsageError(f"--stack {stack}: it is on {config.cloud}; Container Insights is a part of AWS.")
-    region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get("aws:region")
+    region = read_file(path)["config"].get("aws:region")
     try:
         _switch(boto3.client("batch", region_name=region), config, VALUES[state])
     except (BotoCoreError, ClientError) as error:

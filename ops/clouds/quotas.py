@@ -4,8 +4,8 @@ import sys
 from importlib import import_module
 
 import click
-import yaml
 
+from components.config.load import read_file
 from ops.project import read_config, stack_file
 
 
@@ -22,7 +22,7 @@ def quotas(stack: str) -> None:
     Exits 1 if a quota is too small or could not be read, 2 if an argument or the stack file is wrong.
     """
     path, config = stack_file(stack), read_config(stack)
-    settings = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
+    settings = read_file(path)["config"]
     of_cloud = import_module(f"ops.clouds.{config.cloud}_quotas")
     if missing := [key for key in of_cloud.KEYS if not settings.get(key)]:
         raise click.UsageError(f"{path.name} must set {' and '.join(missing)}.")

@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 
 import click
-import yaml
 
 from components.config import ConfigError, from_file
+from components.config.load import read_file
 from components.money import StackEstimate, Total
 from components.rooms import CLOUDS
 from ops.costs.bill import Bill, BillError, Cost, Kept, after, months
 from ops.estimate import of_stack
 from ops.prices.region import today
-from ops.project import STACKS
+from ops.project import STACKS, told
 from tidemill.errors import CallerError
 
 UNTAGGED = "untagged"
@@ -92,7 +92,7 @@ def _stacks(cloud: str) -> dict[str, tuple[str, str]]:
         try:
             config = from_file(path)
         except ConfigError as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(told(path, error)) from None
         if config.cloud == cloud:
             found[path.stem.removeprefix("Pulumi.")] = (config.team, config.environment)
     return found
@@ -138,8 +138,8 @@ def _source(cloud: str, table: str | None) -> Bill:
 
 def _projects(cloud: str) -> list[str]:
     """The projects of a cloud's stacks; none on a cloud without projects."""
-    settings = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(STACKS.glob("Pulumi.*.yaml"))]
-    found = ((each.get("config") or {}).get(f"{cloud}:project") for each in settings)
+    settings = [read_file(path)["config"] for path in sorted(STACKS.glob("Pulumi.*.yaml"))]
+    found = (each.get(f"{cloud}:project") for each in settings)
     return sorted({project for project in found if isinstance(project, str)})
 
 

@@ -10,8 +10,7 @@ import click
 
 from components.rooms import CLOUDS
 from ops.prices.region import today
-from ops.stack_files import one_at_a_time
-from tidemill.folders import replace_file
+from tidemill.folders import one_at_a_time, replace_file
 from tidemill.machines import find
 from tidemill.prices import own, table
 

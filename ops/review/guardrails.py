@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import packages_distributions
 from typing import Any
 
-import yaml
-
+from components.config import ConfigError
+from components.config.load import read_text
 from components.rooms import CLOUDS
 from ops.clouds import facts
 from ops.review.models import Finding, Severity
@@ -289,10 +289,9 @@ def _elsewhere(path: str, old: str | None, new: str | None) -> Iterator[Finding]
 
 def _top(text: str | None) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(text or "")
-    except yaml.YAMLError:
+        return read_text(text or "", "")
+    except ConfigError:
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _under(config: dict[str, Any], key: str) -> dict[str, Any]:

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from ops import git as module
 from ops import project
-from ops.affected import RULES, Stack, affected, scope, stacks, why
+from ops.affected import RULES, Stack, affected, removed, scope, stacks, why
+from ops.review.document import Base
 
 ROOT = Path(__file__).parents[2]
 KNOWN = [
@@ -178,5 +180,23 @@ def test_no_affected_stack_is_told_beside_an_empty_list():
 
 def test_a_wrong_stack_file_is_told(tmp_path):
     (tmp_path / "Pulumi.wrong.yaml").write_text("config: {tidemill:team: vision, tidemill:environment: dev}\n")
-    with pytest.raises(Exception, match="tidemill:queues"):
+    with pytest.raises(click.UsageError, match=r"Pulumi\.wrong\.yaml: tidemill:queues"):
         stacks(tmp_path)
+
+
+def test_a_day_that_does_not_exist_ends_nothing(tmp_path, monkeypatch):
+    """The engine takes it as text; PyYAML ended with a traceback, for a removed file too."""
+    file = tmp_path / "stacks" / "Pulumi.vision-dev.yaml"
+    file.parent.mkdir()
+    text = (ROOT / "stacks" / file.name).read_text().replace("config:", "config:\n  other:day: 2026-02-30", 1)
+    file.write_text(text)
+    assert stacks(file.parent)["vision-dev"].region == "us-west-2"
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "base")
+    git(tmp_path, "mv", "stacks/Pulumi.vision-dev.yaml", "stacks/Pulumi.Vision-dev.yaml")
+    git(tmp_path, "commit", "-qm", "another name, but for its case")
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    monkeypatch.setattr("ops.affected.ROOT", tmp_path)
+    gone = removed(Base(ref="main~1", commit=git(tmp_path, "rev-parse", "HEAD~1").strip()))
+    assert {name: (stack.region, stack.removed) for name, stack in gone.items()} == {"vision-dev": ("us-west-2", True)}
