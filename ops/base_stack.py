@@ -45,7 +45,7 @@ def lay_out(base: Base, stack: str, folder: Path) -> bool:
 
 def config(stack: str, folder: Path) -> dict[str, Any]:
     """Our keys in a base's stack file, and its region, by full keys, as data that JSON can hold."""
-    settings = yaml.safe_load(project.settings_file(stack, folder).read_text(encoding="utf-8"))
+    settings = read_file(project.settings_file(stack, folder))
     ours = (f"{project.project_name(stack)}:", "aws:region", "gcp:region")
     return json.loads(json.dumps({k: v for k, v in settings["config"].items() if k.startswith(ours)}, default=str))
 
