@@ -142,7 +142,7 @@ class JobRequest:
     command: Sequence[str] | None
     items: Items
     _: KW_ONLY
-    function: str | None = option(
+    function: Callable[..., Any] | str | None = option(
         "Instead of PROGRAM: a Python function, imported once and called with each item.",
         metavar="MODULE:NAME",
         must="module:function",

@@ -14,7 +14,7 @@ import zstandard
 
 from tests.unit.client_fakes import pipeline, uris
 from tidemill import code
-from tidemill.code import in_code, pack
+from tidemill.code import entries, in_code, pack
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
 
@@ -276,7 +276,7 @@ def no_utf8(root):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_what_cannot_be_shipped_is_refused_before_anything_is_written(folder, monkeypatch, make, says):
-    monkeypatch.setattr(code, "MAX_FILES", 20)
+    monkeypatch.setattr(entries, "MAX_FILES", 20)
     make(folder)
     target, backend = pipeline()
     with pytest.raises(CallerError) as refused:
@@ -289,13 +289,13 @@ def test_what_cannot_be_shipped_is_refused_before_anything_is_written(folder, mo
 
 
 def test_a_device_is_told_by_its_kind():
-    assert [code._kind(kind) for kind in (stat.S_IFCHR, stat.S_IFBLK)] == ["a device", "a device"]
+    assert [entries._kind(kind) for kind in (stat.S_IFCHR, stat.S_IFBLK)] == ["a device", "a device"]
 
 
 def test_an_unreadable_file_and_folder_are_named(folder, monkeypatch):
     # The tests may run as root, who may read everything.
     may = os.access
-    monkeypatch.setattr(code.os, "access", lambda path, mode: "tool" not in str(path) and may(path, mode))
+    monkeypatch.setattr(os, "access", lambda path, mode: "tool" not in str(path) and may(path, mode))
     with pytest.raises(CallerError, match=r"lib/tool.py cannot be read: permission denied\."):
         pack(folder)
     monkeypatch.undo()
@@ -303,7 +303,7 @@ def test_an_unreadable_file_and_folder_are_named(folder, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(code.os, "scandir", refuse)
+    monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(CallerError, match=r"\. cannot be read: Permission denied"):
         pack(folder)
 
@@ -327,14 +327,14 @@ def test_what_is_no_folder_with_files_is_refused(folder, monkeypatch, name, says
 
 def test_a_file_that_changes_while_it_is_packed_is_refused_and_nothing_is_left(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(code.tempfile, "mkdtemp", lambda prefix: str((tmp_path / prefix).mkdir() or tmp_path / prefix))
-    real = code._entries
+    real = entries._entries
 
     def then_grow(root, what):
         found = real(root, what)
         (root / "features.py").write_text("print(1)\n" * 2)
         return found
 
-    monkeypatch.setattr(code, "_entries", then_grow)
+    monkeypatch.setattr(entries, "_entries", then_grow)
     with pytest.raises(CallerError, match=r"features.py.*changed while"):
         pack(folder)
     assert not (tmp_path / "tidemill-code-").exists()

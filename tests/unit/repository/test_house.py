@@ -22,7 +22,7 @@ FULL_FOLDERS = {
     "policy/rules": 71,  # a rule per file: the listing is the documentation
     "tests/components": 44,
     "tests/ops": 29,
-    "tidemill": 30,
+    "tidemill": 28,
 }
 PUBLIC_METHODS = 25
 WIDE_CLASSES: dict[str, int] = {}

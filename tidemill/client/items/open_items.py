@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tidemill.client.items.folders import WILD, ItemFolder, ItemPattern, StorePrefix
-from tidemill.client.items.frames import DataFrameLike, FrameItems, is_frame
+from tidemill.client.items.frames import FrameItems, is_frame
 from tidemill.client.items.lists import CsvTable, JsonLines, TextLines
 from tidemill.client.items.source import Block, ItemSource, blocks, wrong_items
+from tidemill.client.items.values import ItemValues
 from tidemill.errors import CallerError, StoreMissingError, shown
 from tidemill.job import Item
 from tidemill.store import Stores
@@ -27,7 +28,7 @@ _SOURCES = "`items` takes a list with one URI or path per line, a folder, a pref
 
 
 def open_items(
-    items: str | Path | Iterable[str | Path | Item] | DataFrameLike,
+    items: Any,
     *,
     form: str | None = None,
     column: str | None = None,
@@ -41,7 +42,13 @@ def open_items(
     if form is not None and form not in FORMATS:
         raise CallerError.about("items_format", form, " or ".join(FORMATS), "Leave it out: it follows from the name.")
     if not isinstance(items, (str, Path)):
-        return FrameItems(items, column) if is_frame(items) else ItemList(_checked(items))
+        return (
+            items
+            if isinstance(items, ItemValues)
+            else FrameItems(items, column)
+            if is_frame(items)
+            else ItemList(_checked(items))
+        )
     name = str(items)
     if name == "-":
         return _lines(cast(BinaryIO, sys.stdin.buffer), "standard input", name, form, column)

@@ -148,11 +148,6 @@ def _no_value(key: str) -> CallerError:
     return CallerError.about(key, "", "a value", "Give at least one, without empty ones in between.")
 
 
-def fields_of(items: object) -> dict[str, Any]:
-    """Fields of the job that follow from its items: a sweep's command may name hyperparameters, and fetches nothing."""
-    return {"placeholders": items.names, "stage_input": False} if isinstance(items, Sweep) else {}
-
-
 # ---- what people type -------------------------------------------------------------------------------------------
 
 

@@ -1,72 +1,105 @@
-"""A function that is given as an object: the name by which machines import it, and the folder that travels with it."""
+"""A function that is given as an object: how machines get it, and what travels with it.
+
+By its name where they can import it, in the folder of its module; else by value (`tidemill.client.program.by_value`).
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
-import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tidemill.client.program.own_modules import PACKAGE, is_installed
+from tidemill.client.program.uses import is_named
+from tidemill.code import CodeParts
 from tidemill.errors import CallerError
 
 _wrong = partial(CallerError, what="function")
-_MOVE = "Write it as a function of a module, such as functions.py, and import it from there."
 
 
-def shipped(function: Callable[..., Any]) -> tuple[str, Path | None]:
-    """`module:function`, and the folder from which machines import the module; None where it must be installed there.
+class ShippedFunction(NamedTuple):
+    """A function on its way to machines.
+
+    Attributes:
+        name: `module:function`, as machines import it.
+        item_type: How machines make the function's argument of an item; see `JobSpec.item_type`.
+        folder: The folder that has its module; None where it must be installed there, or travels by value.
+        parts: What travels of it by value; None where nothing does.
+        takes_input: Whether a parameter is named `input`; None where only an import would tell.
+    """
+
+    name: str
+    item_type: str | None
+    folder: Path | None
+    parts: CodeParts | None
+    takes_input: bool | None
+
+
+def shipped(
+    function: Callable[..., Any] | str, item_class: type | None = None, item_type: str | None = None
+) -> ShippedFunction:
+    """Decide how a function travels.
+
+    Args:
+        function: The function.
+        item_class: The class of the job's items, which travels with it.
+        item_type: What else is known of them.
 
     Raises:
-        CallerError: Machines cannot import it: it belongs to the program itself, or to another function.
+        CallerError: It is none, or uses what cannot leave this process.
     """
+    if isinstance(function, str) and item_class is None:
+        return ShippedFunction(function, item_type, None, None, None)
     if not callable(function):
-        raise CallerError.about("function", function, "a function, or 'module:function'", _MOVE)
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if not module or not name or isinstance(function, partial) or inspect.ismethod(function):
-        raise _wrong(f"function is {_said(function)}, which has no name that machines could import it by.", _MOVE)
-    _check_name(function, module, name)
-    loaded = sys.modules.get(module)
+        fix = "Give the function itself, or the name of one that machines can import."
+        raise CallerError.about("function", function, "a function, or 'module:function'", fix)
+    made: dict[str, Any] = {}
+    name, folder = _named(function, made)
+    if item_class is not None:
+        item_type, of_class = _named(item_class, made)
+        folder = folder or of_class
+        if of_class not in (None, folder):
+            made[item_class.__name__] = item_class
+    parts = None
+    if made:
+        from tidemill.client.program.by_value import by_value
+
+        parts = by_value(_said(function), made)
+    return ShippedFunction(name, item_type, folder, parts, "input" in _parameters(function))
+
+
+def _named(value: Any, made: dict[str, Any]) -> tuple[str, Path | None]:
+    """The name by which machines find a function or class, and the folder of its module. One that has none is added to
+    those that are made for the job."""
+    if is_named(value):
+        return f"{value.__module__}:{value.__qualname__}", _folder(sys.modules[value.__module__], value.__module__)
+    short = re.sub(r"\W", "", _name(value).rpartition(".")[2]) or "function"
+    name = short if short not in made else f"{short}_{len(made)}"
+    made[name] = value
+    return f"{PACKAGE}:{name}", None
+
+
+def _name(function: Any) -> str:
+    """The name that a function has for people."""
+    if isinstance(function, partial):
+        return _name(function.func)
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+def _said(function: Any) -> str:
+    name = _name(function)
+    return "a lambda" if name.endswith("<lambda>") else name.rpartition("<locals>.")[2]
+
+
+def _parameters(function: Callable[..., Any]) -> Collection[str]:
     try:
-        same = attrgetter(name)(loaded) is function
-    except AttributeError:
-        same = False
-    if not same:
-        raise _wrong(f"function is {_said(function)}, and {module}.{name} is something else.", _MOVE)
-    return f"{module}:{name}", _folder(loaded, module)
-
-
-def _said(function: object) -> str:
-    name = getattr(function, "__qualname__", None)
-    return f"a {type(function).__name__}" + (f", {name}" if name else "")
-
-
-def _check_name(function: Callable[..., Any], module: str, name: str) -> None:
-    if name.endswith("<lambda>"):
-        raise _wrong("function is a lambda, which has no name that machines could import it by.", _MOVE)
-    if "<locals>" in name:
-        outer, _, inner = name.rpartition(".<locals>.")
-        raise _wrong(
-            f"function is {inner}, which is made inside {outer}; machines import functions, and do not get what it has "
-            "captured.",
-            f"{_MOVE} What differs from item to item can be the items' metadata (a parameter named `meta`), what does "
-            "not a variable of env=.",
-        )
-    if module == "__main__":
-        where = getattr(sys.modules["__main__"], "__file__", None)
-        if where is None:
-            raise _wrong(
-                f"function is {name} of this session, and machines import functions from modules.",
-                f"{_MOVE} In a notebook, `%%writefile functions.py` as the first line of the cell writes it.",
-            )
-        raise _wrong(
-            f"function is {name} of {Path(where).name}, the program that starts the job; machines would start it again "
-            "when they import it.",
-            _MOVE,
-        )
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return ()
 
 
 def _folder(module: Any, name: str) -> Path | None:
@@ -75,12 +108,14 @@ def _folder(module: Any, name: str) -> Path | None:
     if file is None:
         return None
     path = Path(file).resolve()
-    if any(path.is_relative_to(place) for place in _installed()):
+    if is_installed(path):
         return None
     parts = name.split(".")
     inner = path.parent if path.name == "__init__.py" else path.with_suffix("")
     if list(inner.parts[-len(parts) :]) != parts:
-        raise _wrong(f"function is of the module {name}, which was loaded from {path}: another name.", _MOVE)
+        raise _wrong(
+            f"function is of the module {name}, which was loaded from {path}: another name.", "Import it by that name."
+        )
     root = inner.parents[len(parts) - 1]
     if root in (Path.home(), Path("/")):
         raise _wrong(
@@ -88,9 +123,3 @@ def _folder(module: Any, name: str) -> Path | None:
             "Move the module into a folder of its own, or name what to send with code=.",
         )
     return root
-
-
-def _installed() -> set[Path]:
-    """Folders of installed packages: an image brings its own."""
-    paths = sysconfig.get_paths()
-    return {Path(paths[key]).resolve() for key in ("stdlib", "platstdlib", "purelib", "platlib")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidemill.client.arguments import mapping, texts
@@ -11,7 +11,7 @@ from tidemill.client.health.machine_faults import fleet_errors, image_problems, 
 from tidemill.client.health.preflight import check_output, check_packages
 from tidemill.client.items.order import order_of
 from tidemill.client.items.spool import encodable
-from tidemill.client.items.sweep import fields_of
+from tidemill.client.items.values import ItemValues, fields_of, with_values
 from tidemill.client.plan.chunks import ITEM_SECONDS_HERE, Plan, check_sizes, of_equal_weight, plan_chunks
 from tidemill.client.plan.limit import new_limit
 from tidemill.client.plan.notification import told_by
@@ -31,6 +31,7 @@ from tidemill.client.plan.tags import checked_tags
 from tidemill.client.program.check import Program, check_program, is_here, name_of
 from tidemill.client.program.function import takes_input
 from tidemill.client.program.git_code import Checkout, check_libs, opened
+from tidemill.client.program.importable import ShippedFunction, shipped
 from tidemill.client.rounds.job_uris import References
 from tidemill.client.rounds.predecessors import resolve_after
 from tidemill.client.sending.job_inputs import GivenItems, gather
@@ -76,8 +77,9 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         CallerError: Which argument, its value, what is allowed, what to do.
         CloudError: The queue takes no jobs, or the store did not answer.
     """
+    request, function = _with_function(request)
     log = request.log
-    draft, place, code, packed = _draft(site, request)
+    draft, place, code, packed = _draft(site, request, function)
     _check_version(site, draft)
     check_state(draft)
     early = expires_early(draft, site.descriptor.expire_jobs_after_days)
@@ -89,12 +91,15 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         raise CallerError.about("slots", draft.slots, "1 with max_parallel", "Leave one of the two out.")
     check_names(draft.inputs, draft.placeholders)
     folder = None if code is None else Path(_folder(code)).resolve()
-    remarks = list(check_program(Program(draft, folder, site.local)))
+    by_value = function is not None and function.parts is not None
+    remarks = [] if by_value else list(check_program(Program(draft, folder, site.local)))
     references = References(site)
     inputs = references.of_inputs(draft.inputs)
     if draft.max_parallel and request.longest_first:
         raise CallerError("longest_first and max_parallel are both given.", "Leave one of the two out.")
-    takes = None if draft.function is None else takes_input(draft.function, folder)
+    takes = None if function is None else function.takes_input
+    if takes is None and draft.function:
+        takes = takes_input(draft.function, folder)
     gathered = gather(site, request, draft, references, takes_input=takes)
     for remark in remarks:
         log(remark)
@@ -145,16 +150,24 @@ def _check_machines(site: Site, place: Placement, log: Log) -> None:
             log(words)
 
 
+def _with_function(request: JobRequest) -> tuple[JobRequest, ShippedFunction | None]:
+    """The request with its function by name and its items as values, where they are; and how a function that was given
+    as an object travels."""
+    items = with_values(request.items)
+    if request.function is None:
+        return replace(request, items=items), None
+    item_type, item_class = (items.item_type, items.item_class) if isinstance(items, ItemValues) else (None, None)
+    function = shipped(request.function, item_class, item_type)
+    return replace(request, items=items, function=function.name, code=request.code or function.folder), function
+
+
 def _draft(
-    site: Site, request: JobRequest
+    site: Site, request: JobRequest, function: ShippedFunction | None
 ) -> tuple[JobSpec, Placement, str | Path | Checkout | None, CodeArchive | None]:
     """The spec with everything except what depends on the items, its place, and its code, as it is and packed."""
     place = find_place(site.descriptor, request)
-    if callable(request.command) or callable(request.function):
-        raise CallerError(
-            "A Python function is given by its name, because the machines import it: function='module:name', with "
-            "code='.' to send its folder. `pipeline.map` takes the function itself."
-        )
+    if callable(request.command):
+        raise CallerError("command is a Python function.", "Give it as `function`.", what="command")
     command = texts("command", request.command or (), "a list of words", "Split it, or give it as `function`.")
     service = site.service(place.queue_name)
     if request.slots > 1 and service.slots == "machine":
@@ -175,13 +188,19 @@ def _draft(
         "inputs": {name: str(value) for name, value in mapping("inputs", request.inputs).items()},
         "env": mapping("env", request.env),
         "keep_values": request.function is not None,
+        "item_type": function and function.item_type,
         "limit": new_limit(site, place, request.max_usd, request.usd_per_item_hour, request.log),
         "after": resolve_after(site, request.after, request.after_success, request.name),
         **{name: getattr(request, name) for name in ("layout", "function", "attempts", "output", "max_parallel")},
         **{name: getattr(request, name) for name in ("pip_index", "wheelhouse")},
     }
     check_sizes(request.item_seconds, request.chunk_size)
-    packed = None if folder is None else pack(folder, request.libs, packages=not site.has_packages)
+    parts = function and function.parts
+    packed = (
+        None
+        if folder is None and parts is None
+        else pack(folder, request.libs, packages=not site.has_packages, parts=parts)
+    )
     if not command and request.function is None:
         raise CallerError("command is empty.", "Give the program that runs for each item: `command`.", what="command")
     compile_metrics(fields["metrics"])
@@ -190,9 +209,9 @@ def _draft(
             raise CallerError.about(key, text, "UTF-8 text", "Put other bytes into a file.")
     check_timeout(fields["timeout_seconds"], state)
     words = command
-    if packed is not None and folder is not None:
+    if packed is not None:
         fields["code"] = packed.sha256
-        words = in_code(command, folder)
+        words = command if folder is None else in_code(command, folder)
     if site.local:
         # Its items run in folders of their own.
         words = [str(Path(word).absolute()) if is_here(word) else word for word in words]
@@ -200,7 +219,7 @@ def _draft(
         **fields,
         command=words or None,
         spec_version=spec_version(fields),
-        name=name_of(command, request.function) if request.name is None else request.name,
+        name=name_of(command, function and function.name) if request.name is None else request.name,
         queue=place.queue_name,
         image=place.image,
         image_ref=place.queue.images[place.image].ref,

@@ -13,7 +13,7 @@ _IDENTITY = {name for name, part in PARTS.items() if part.identity}
 
 
 def matching_job(
-    site: Site, draft: JobSpec, items: str, chunk_size: int | None, *, named: bool, force: bool
+    site: Site, draft: JobSpec, items: str, chunk_size: int | None, *, code: str | None, named: bool, force: bool
 ) -> tuple[str, JobSpec | None]:
     """The id of the job, and its spec if it is there: the newest with this name, these items and settings, and with the
     image that the stack names today. By force, or without a name, it is a new one.
@@ -23,12 +23,13 @@ def matching_job(
         draft: The spec without what depends on the items.
         items: Fingerprint of the items.
         chunk_size: As the caller gave it.
+        code: What its code means: bytes of it may differ from run to run.
         named: Whether the caller gave a name.
         force: Whether to make another job in any case.
     """
     if not named:
         return new_job_id(draft.name), None
-    newest, again = None, 0
+    newest, again, draft = None, 0, draft.model_copy(update={"code": code})
     while existing := known_spec(site.store, job := _identity(draft, chunk_size, items, again)):
         again += 1
         # Specs of older versions do not say which image it was.

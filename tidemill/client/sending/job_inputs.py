@@ -16,6 +16,7 @@ from tidemill.client.items.open_items import open_items
 from tidemill.client.items.order import weigher
 from tidemill.client.items.source import ItemSource
 from tidemill.client.items.spool import Spool
+from tidemill.client.items.values import ItemValues
 from tidemill.client.rounds.job_uris import FullIds, References, items_of
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.inputs import LocalInput, open_input
@@ -70,6 +71,8 @@ def gather(
     if repeated:
         are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
         log(f"{counted(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
+    if isinstance(source, ItemValues):
+        return GivenItems(spool, None)
     if not files and isinstance(source, ItemFolder):
         return GivenItems(spool, str(source.folder))
     if not files and staged:
@@ -105,7 +108,7 @@ def _opened(site: Site, request: JobRequest, references: References) -> ItemSour
     if isinstance(items, str) and items.startswith(SCHEME):
         return items_of(items, references)
     source = open_items(items, form=request.items_format, column=request.items_column, stores=site.stores())
-    return source if isinstance(source, (ItemFolder, StorePrefix)) else FullIds(source, references)
+    return source if isinstance(source, (ItemFolder, StorePrefix, ItemValues)) else FullIds(source, references)
 
 
 # ---- objects -------------------------------------------------------------------------------------------------------

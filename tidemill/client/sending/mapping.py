@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
@@ -33,12 +32,10 @@ def call_for_each(
     if settings.get("longest_first"):
         fix = "Use `submit`, whose results say which item each is of."
         raise CallerError("longest_first changes the order of the values that `map` yields.", fix)
-    from tidemill.client.program.importable import shipped
     from tidemill.client.sending.submit import submit
 
-    named, folder = (function, None) if isinstance(function, str) else shipped(function)
-    request = JobRequest(None, items, function=named, **settings)
-    job = submit(site, replace(request, code=request.code or folder))
+    request = JobRequest(None, items, function=function, **settings)
+    job = submit(site, request)
     if "log" not in settings:
         # Of a job of functions, only outcomes that may be stale need a remark.
         for words in job.stale():

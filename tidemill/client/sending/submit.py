@@ -38,8 +38,10 @@ def submit(site: Site, request: JobRequest) -> Job:
     check_paired(site.store, draft.state, spool)
     if checked.order:
         spool.reorder(checked.order)
-    named = request.name is not None
-    job, existing = matching_job(site, draft, spool.digest, request.chunk_size, named=named, force=request.force)
+    named, code = request.name is not None, checked.packed and checked.packed.identity
+    job, existing = matching_job(
+        site, draft, spool.digest, request.chunk_size, code=code, named=named, force=request.force
+    )
     spec = draft.model_copy(
         update={
             "job": job,

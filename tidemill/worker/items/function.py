@@ -102,7 +102,12 @@ class FunctionRunner:
         env = {**task.base_env, **slot.env, "TIDEMILL_WORK": f"{slot.folder}/work"}
         # Shipped code takes precedence over the image's folder.
         path = [*filter(None, [env.get("TIDEMILL_CODE")]), *self._path]
-        settings = {"function": task.spec.function, "path": path, "values": str(slot.folder / "values")}
+        settings = {
+            "function": task.spec.function,
+            "path": path,
+            "values": str(slot.folder / "values"),
+            "items": task.spec.item_type,
+        }
         try:
             with item_step("start", f"{self._python} did not start"):
                 broken = shim.start(self._python, env, settings, self._stop)

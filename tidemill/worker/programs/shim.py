@@ -3,7 +3,8 @@
 It is handed to `python3 -c` as text, so it imports nothing of ours and leaves no folder of ours on the user's path.
 It reads JSON lines from one pipe and writes JSON lines to another; stdout and stderr are files of the slot.
 
-    first    {"function": "module:name", "path": [folders for sys.path], "values": folder for values}
+    first    {"function": "module:name", "path": [folders for sys.path], "values": folder for values,
+              "items": null, or what an item's text, which is JSON, becomes: json, tuple, arguments or module:class}
     answer   ["ready", [names of the values that the function takes]] or ["failed", traceback]
     then     a list of items, each an object of values (uri, index, meta, input, output, output_uri)
     answers  an item a line, at once:
@@ -35,6 +36,7 @@ VALUE_FILE_BYTES = 64 << 20
 VALUE_FILES = 16
 ERROR_BYTES = 8192
 LOOK_SECONDS = 0.01
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 LAZY = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 NOT_RUN = (
     "the function returned a %s, and none of its code has run: with `yield` or `async def`, a function begins when its "
@@ -52,13 +54,13 @@ def main(requests, answers):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[attr-defined]
     try:
         function = _find(told["function"])
-        names, positional = _parameters(function)
+        names, positional = _parameters(function, told["items"])
+        arguments = _arguments(told["items"])
     except BaseException:  # whatever an import raises, SystemExit included
         _answer(answers, ["failed", _traceback()])
         return
-    wanted = ["uri"] if positional else names
-    _answer(answers, ["ready", wanted])
-    call = (lambda values: function(values["uri"])) if positional else functools.partial(_by_name, function, names)
+    _answer(answers, ["ready", ["uri", *names] if positional else names])
+    call = functools.partial(_called, function, arguments if positional else None, names)
     peak = _Peak()
     while True:
         for n, values in enumerate(json.loads(lines.next())):
@@ -66,8 +68,28 @@ def main(requests, answers):
             _answer(answers, [n, *_one(call, values, peak, keep)])
 
 
-def _by_name(function, names, values):
-    return function(**{name: values[name] for name in names})
+def _called(function, arguments, names, values):
+    named = {name: values[name] for name in names}
+    return function(*arguments(values["uri"]), **named) if arguments else function(**named)
+
+
+def _arguments(items):
+    """Make a function's arguments of an item's text."""
+    if items is None:
+        return lambda text: (text,)
+    if items == "json":
+        return lambda text: (json.loads(text),)
+    if items == "arguments":
+        return json.loads
+    if items == "tuple":
+        return lambda text: (tuple(json.loads(text)),)
+    kind = _find(items)
+
+    def one(text):
+        fields = json.loads(text)
+        return (kind(**fields) if isinstance(fields, dict) else kind(*fields),)
+
+    return one
 
 
 def _one(call, values, peak, keep):
@@ -107,13 +129,18 @@ def _find(text):
     return value
 
 
-def _parameters(function):
-    """The values that a function takes by name; or that it takes the item as its one positional argument."""
+def _parameters(function, items):
+    """The values that a function takes by name, and whether it takes the item as a positional argument."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return [], True
-    named = [p.name for p in parameters if p.name in VALUES and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if items is not None:
+        # Whatever its name, the first parameter is for the value; several of them, for several.
+        others = parameters if items == "arguments" else parameters[1:]
+        kinds = (inspect.Parameter.KEYWORD_ONLY,) if items == "arguments" else _BY_NAME
+        return [p.name for p in others if p.name in VALUES[1:] and p.name != "input" and p.kind in kinds], True
+    named = [p.name for p in parameters if p.name in VALUES and p.kind in _BY_NAME]
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     others = [p for p in needed if p.name not in named]
     if not others and named:

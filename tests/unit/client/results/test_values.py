@@ -1,21 +1,16 @@
 """`pipeline.map` and the values of a job, on a pipeline in memory. What this cannot prove: a function that runs (see
-tests/worker/test_map.py)."""
+tests/worker/map/test_map.py)."""
 
 import gc
-import importlib
 import io
 import pickle
 import sys
-from functools import partial
-from types import SimpleNamespace
-from typing import Any
 
 import numpy
 import pytest
 
 from tests.unit.client_fakes import outcome, pipeline, uris
 from tidemill.client import Pipeline
-from tidemill.client.program.importable import shipped
 from tidemill.client.results import values
 from tidemill.client.results.values import decode_value
 from tidemill.client.rounds import deliveries
@@ -237,77 +232,6 @@ def test_an_array_without_numpy_is_a_clear_error(monkeypatch):
 
 
 # ---- functions ----------------------------------------------------------------------------------------------------
-
-
-class Kind:
-    def method(self, uri): ...
-
-
-def wrapped():
-    def inner(uri): ...
-
-    return inner
-
-
-def named(module, name):
-    """A function that says that it is another."""
-
-    def function(uri): ...
-
-    function.__module__, function.__qualname__ = module, name
-    return function
-
-
-IN_MAIN = named("__main__", "measure")
-
-
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        (lambda uri: uri, "is a lambda"),
-        (wrapped(), "is inner, which is made inside wrapped"),
-        (partial(shipped, len), "is a partial"),
-        (Kind().method, "is a method, Kind.method"),
-        ("work", "it must be a function"),
-        (IN_MAIN, "the program that starts the job"),
-        (named("tests.unit.client.results.test_values", "wrapped"), "is something else"),
-        (named("no.such", "f"), "is something else"),
-    ],
-)
-def test_functions_that_machines_cannot_import(function: Any, said, monkeypatch):
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", "go.py", raising=False)
-    with pytest.raises(CallerError) as raised:
-        shipped(function)
-    assert raised.value.what == "function"
-    assert said in raised.value.problem
-    assert "Write it as a function of a module" in raised.value.fix
-
-
-def test_a_function_of_a_notebook(monkeypatch):
-    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace())
-    with pytest.raises(CallerError, match=r"%%writefile functions\.py"):
-        shipped(IN_MAIN)
-
-
-def test_a_function_travels_with_the_folder_that_its_module_is_imported_from(tmp_path, monkeypatch):
-    package = tmp_path / "shop" / "parts"
-    package.mkdir(parents=True)
-    (tmp_path / "shop" / "__init__.py").touch()
-    (package / "__init__.py").write_text("def of_package(uri): ...\n")
-    (package / "tools.py").write_text("class Tool:\n    @staticmethod\n    def cut(uri): ...\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    tools = importlib.import_module("shop.parts.tools")
-    assert shipped(tools.Tool.cut) == ("shop.parts.tools:Tool.cut", tmp_path)
-    assert shipped(sys.modules["shop.parts"].of_package) == ("shop.parts:of_package", tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(CallerError, match="logins included"):
-        shipped(tools.Tool.cut)
-
-
-def test_nothing_travels_with_a_function_that_is_installed():
-    assert shipped(numpy.load) == ("numpy:load", None)
-    assert shipped(len) == ("builtins:len", None)
-    assert shipped(gc.collect) == ("gc:collect", None)
 
 
 @pytest.mark.parametrize(

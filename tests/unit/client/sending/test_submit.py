@@ -1,6 +1,7 @@
 """Submitting to a queue in memory. What this cannot prove: that AWS Batch takes these arrays."""
 
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -66,11 +67,12 @@ def test_slots_have_no_effect_on_gcp():
     assert "`slots` has no effect on GCP" in said[0]
 
 
-@pytest.mark.parametrize("program", [{"command": len}, {"command": None, "function": len}])
-def test_a_python_function_is_given_by_its_name(program):
-    target, _ = pipeline()
-    with pytest.raises(CallerError, match="A Python function is given by its name"):
-        target.submit(items=uris(1), queue="cpu", **program)
+def test_a_python_function_is_no_command():
+    target, _ = pipeline(max_spec=4)
+    command: Any = len
+    with pytest.raises(CallerError, match="Give it as `function`"):
+        target.submit(command, uris(1), queue="cpu")
+    assert target.submit(None, uris(1), queue="cpu", function=len).spec.function == "builtins:len"
 
 
 def test_what_people_type_shows_what_it_is():

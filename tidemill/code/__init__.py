@@ -1,0 +1,225 @@
+"""A folder of code that travels with a job: packed here, unpacked by the worker (`tidemill.worker.items.code`).
+
+The same folder gives the same bytes, and so the same name, on any machine: entries are sorted, times and owners are
+left out, and a file's mode is only what git keeps: whether it can be executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import zstandard
+
+from tidemill import layout
+from tidemill.code.entries import LIMIT_FIX, MAX_BYTES, MAX_FILES, CodeEntry, Exclusions, entry_of, found
+from tidemill.code.ignore_rules import unreadable
+from tidemill.errors import CallerError
+from tidemill.figures import counted, file_size
+from tidemill.store import Store
+
+PLACEHOLDER = "{code}"
+"""The unpacked folder in a command."""
+REQUIREMENTS = "requirements.txt"
+PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
+"""Packages that a wheelhouse holds."""
+LEVEL = 6
+
+
+@dataclass(eq=False)
+class CodeParts:
+    """Parts that travel with a function besides a folder, or in its place.
+
+    Attributes:
+        files: Single files, by their names in the code.
+        folders: Folders, by theirs.
+        made: Of these, the folder that was made for the function. Its bytes differ from run to run.
+        fingerprint: What these bytes mean.
+    """
+
+    files: Mapping[str, Path]
+    folders: Mapping[str, Path]
+    made: str
+    fingerprint: str
+
+
+@dataclass(eq=False)
+class CodeArchive:
+    """A packed folder, in a file that is removed with this object.
+
+    Attributes:
+        path: The file, in a folder of its own.
+        identity: What tells it from other code: the same for bytes that mean the same.
+        files: How many files and links are in it.
+        size: Their bytes, unpacked.
+        left_out: Entries that .gitignore, or we, left out.
+        logins: Folders in which programs keep logins: they are left out, too.
+        requirements: Whether it asks for packages.
+    """
+
+    sha256: str
+    path: Path
+    files: int
+    size: int
+    identity: str
+    left_out: int = 0
+    logins: Sequence[str] = ()
+    requirements: bool = False
+
+    def __post_init__(self) -> None:
+        self.close = weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)
+
+    def words(self, origin: str | None = None) -> str:
+        """Describe the code that is sent, for people; `origin` is the repository that it is from."""
+        packages = f"; {REQUIREMENTS} is installed once per machine" if self.requirements else ""
+        repository = f"{origin}, " if origin else ""
+        logins = f"; left out because they hold logins: {', '.join(self.logins)}" if self.logins else ""
+        return f"code: {repository}{counted(self.files, 'file')}, {file_size(self.size)}{packages}{logins}."
+
+
+def pack(
+    folder: str | Path | None,
+    libs: Sequence[str | Path] = (),
+    *,
+    packages: bool = True,
+    parts: CodeParts | None = None,
+) -> CodeArchive:
+    """Pack a folder's files, except what a .gitignore in it, or above it in the same repository, leaves out.
+
+    Args:
+        folder: The folder; None for the parts alone.
+        libs: Other folders, which become folders in it, each under its own name.
+        packages: Whether its requirements.txt goes along, so that what it names is installed.
+        parts: What a function brings. Where the folder has a module of the same name, that one goes.
+
+    Raises:
+        CallerError: It is not a folder, nothing is left in it, it is too large, it holds what cannot be shipped or
+            looks like a secret, or there is something of a lib's name in it.
+    """
+    without = () if packages else (REQUIREMENTS,)
+    entries, left = ([], Exclusions(0, ())) if folder is None else found("code", folder, without)
+    for lib in libs:
+        of_lib, more = found("lib", lib)
+        entries, left = _joined(entries, Path(os.path.realpath(lib)).name, of_lib), left.plus(more)
+    if parts is not None:
+        entries, left = _with_parts(entries, left, parts)
+    path = Path(tempfile.mkdtemp(prefix="tidemill-code-"), "code.tar.zst")
+    try:
+        _write(path, entries)
+    except BaseException:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        raise
+    sha256 = file_sha256(path)
+    return CodeArchive(
+        sha256=sha256,
+        identity=sha256 if parts is None else _meaning(entries, parts),
+        path=path,
+        files=len(entries),
+        size=sum(entry.size for entry in entries),
+        left_out=left.number,
+        logins=left.logins,
+        requirements=any(entry.name == REQUIREMENTS for entry in entries),
+    )
+
+
+def upload(store: Store, job: str, packed: CodeArchive) -> None:
+    """Bring packed code to a job, once: its name says what is in it."""
+    name = layout.code(job, packed.sha256)
+    if not store.exists(name):
+        store.upload(packed.path, name)
+
+
+def in_code(words: Sequence[str], folder: str | Path) -> list[str]:
+    """A command with the files of the folder, which it names by their relative paths, as `{code}/...`.
+
+    Items run in scratch folders of their own, so ``python3 features.py`` would not find the shipped file.
+    """
+    root = Path(os.path.realpath(folder))
+    return [f"{PLACEHOLDER}/{PurePosixPath(word)}" if _names_file(root, word) else word for word in words]
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _names_file(root: Path, word: str) -> bool:
+    path = Path(os.path.normpath(root / word))
+    return not word.startswith(("-", "/")) and "{" not in word and path.is_relative_to(root) and os.path.isfile(path)
+
+
+# ---- what is packed ---------------------------------------------------------------------------------------------
+
+
+def _joined(entries: list[CodeEntry], name: str, lib: list[CodeEntry]) -> list[CodeEntry]:
+    """Entries of the code with those of a lib in a folder of its name."""
+    if any(entry.name.partition("/")[0] == name for entry in entries):
+        allowed = "a folder whose name nothing else at the top of the code has"
+        raise CallerError.about("lib", name, allowed, "Rename one of the two.")
+    joined = entries + [entry._replace(name=f"{name}/{entry.name}") for entry in lib]
+    if len(joined) > MAX_FILES or sum(entry.size for entry in joined) > MAX_BYTES:
+        limits = f"{MAX_FILES} files and {MAX_BYTES >> 20} MiB"
+        raise CallerError(f"code: with {name} it has more than {limits}.", LIMIT_FIX, what="lib")
+    return sorted(joined, key=lambda entry: os.fsencode(entry.name))
+
+
+def _with_parts(entries: list[CodeEntry], left: Exclusions, parts: CodeParts) -> tuple[list[CodeEntry], Exclusions]:
+    """Entries of the code with what a function brings, except what they have already."""
+    there = {entry.name.partition("/")[0] for entry in entries}
+    for name, folder in parts.folders.items():
+        if name.partition("/")[0] not in there:
+            of_part, more = found("function", folder)
+            entries, left = _joined(entries, name, of_part), left.plus(more)
+    files = [entry_of(path.parent, path)._replace(name=name) for name, path in parts.files.items()]
+    entries += [entry for entry in files if entry.name.partition("/")[0] not in there]
+    return sorted(entries, key=lambda entry: os.fsencode(entry.name)), left
+
+
+def _meaning(entries: Sequence[CodeEntry], parts: CodeParts) -> str:
+    """A digest of the code in which the fingerprint stands for what was made."""
+    digest = hashlib.sha256(parts.fingerprint.encode())
+    for entry in entries:
+        if not entry.name.startswith(f"{parts.made}/"):
+            content = entry.link or file_sha256(entry.path)
+            digest.update(f"{entry.name}\0{entry.executable}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def _write(path: Path, entries: Sequence[CodeEntry]) -> None:
+    # One thread: with several the bytes depend on how many.
+    compressor = zstandard.ZstdCompressor(level=LEVEL, threads=0)
+    with (
+        path.open("wb") as file,
+        compressor.stream_writer(file, closefd=False) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for entry in entries:
+            _add(tar, entry)
+
+
+def _add(tar: tarfile.TarFile, entry: CodeEntry) -> None:
+    info = tarfile.TarInfo(entry.name)
+    info.mode = 0o755 if entry.executable else 0o644
+    if entry.link is not None:
+        info.type, info.linkname, info.mode = tarfile.SYMTYPE, entry.link, 0o777
+        tar.addfile(info)
+        return
+    info.size = entry.size
+    try:
+        with entry.path.open("rb") as file:
+            tar.addfile(info, file)
+            grown = bool(file.read(1))
+    except OSError as error:
+        # tarfile says so too when the file ends early.
+        if error.errno is not None:
+            raise unreadable(entry.name, error) from None
+        grown = True
+    if grown:
+        raise CallerError(f"code: {entry.name} changed while it was packed.", "Try again.", what="code")
