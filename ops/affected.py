@@ -127,6 +127,7 @@ def affected(base: str | None, everything: bool, environment: str | None, with_l
     variables = logins.variables()
     begun = git.base(base) if base else None
     every = {**stacks(), **(removed(begun) if begun else {})}
+    logins.refuse_shared(((name, stack.homes[0]) for name, stack in every.items()), variables)
     wanted = {name: _with_login(stack, variables) for name, stack in every.items()}
     reasons = dict.fromkeys(wanted, "--all") if begun is None else why(git.changed(begun.commit), wanted.values())
     listed = [wanted[name] for name in sorted(reasons) if environment in (None, wanted[name].environment)]

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -40,6 +40,22 @@ def names(stack: str, cloud: str, environment: str | None) -> tuple[str, ...]:
 
 def _name(*parts: str) -> str:
     return re.sub(r"\W", "_", "_".join(("TIDEMILL", *parts))).upper()
+
+
+def refuse_shared(owners: Iterable[tuple[str, str]], given: Mapping[str, Any]) -> None:
+    """Refuse a stack's own variable that is another stack's too: `bootstrap-prod` would deploy with the login of
+    `bootstrap/prod`.
+
+    Args:
+        owners: Each stack with the name of its own variable.
+
+    Raises:
+        click.UsageError: Two stacks have one variable, and it is set.
+    """
+    first: dict[str, str] = {}
+    for stack, name in owners:
+        if given.get(name) and (other := first.setdefault(name, stack)) != stack:
+            raise click.UsageError(f"{name} would be the login of {other} and of {stack}. Give one another name.")
 
 
 def read(name: str, text: str, environment: str | None) -> dict[str, str]:

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from ops import affected as module
 from ops import check, orphans, project
 from ops.affected import Stack, affected, why
+from tests.unit.config.examples import GOOD
 
 ACCOUNT = (
     "config:\n  aws:region: us-west-2\n  tidemill-bootstrap:ci: {repository: example/infra, environments: [prod]}\n"
@@ -51,6 +53,20 @@ def test_files_of_an_account_and_a_shared_network_are_valid_and_affected(folder,
     }  # fmt: skip
     assert rows["shared/prod"]["login"] is None, "no environment's login is an administrator's stack's"
     assert rows["shared/prod"]["home"] == "TIDEMILL_STACK_SHARED_PROD"
+
+
+def test_a_teams_stack_gets_no_login_of_an_administrators(folder, monkeypatch):
+    """`bootstrap/prod` and `bootstrap-prod` have one variable: nobody would see whose it is."""
+    (folder / "bootstrap" / "Pulumi.prod.yaml").write_text(ACCOUNT)
+    keys = {f"tidemill:{key}": value for key, value in {**GOOD, "team": "bootstrap", "environment": "prod"}.items()}
+    keys |= {"aws:region": "us-west-2", "tidemill:budget": {"monthly_usd": 10, "notify": ["a@example.com"]}}
+    (folder / "stacks" / "Pulumi.bootstrap-prod.yaml").write_text(yaml.safe_dump({"config": keys}))
+    home = json.dumps({"backend_url": "s3://state", "preview": "reader", "deploy": {"prod": "writer"}})
+    for name, code in (("TIDEMILL_AWS_PROD", 0), ("TIDEMILL_STACK_BOOTSTRAP_PROD", 2)):
+        monkeypatch.setenv("CI_VARIABLES", json.dumps({name: home}))
+        done = CliRunner().invoke(affected, ["--all", "--json"])
+        assert done.exit_code == code, done.output
+    assert "TIDEMILL_STACK_BOOTSTRAP_PROD would be the login of bootstrap-prod and of bootstrap/prod" in done.output
 
 
 @pytest.mark.parametrize(
