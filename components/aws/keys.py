@@ -43,6 +43,9 @@ TAGS: dict[str, dict[str, Any]] = {
 """Keys whose mistakes show late: a list that is none, resources without tags. As text they are JSON.
 Source: https://www.pulumi.com/registry/packages/aws/installation-configuration/"""
 
+DEFAULT_TAGS = ("aws:defaultTags", "tags")
+"""Where a stack file has the tags that the provider adds."""
+
 CREDENTIALS = ("aws:secretKey", "aws:token")
 """Source: as above."""
 

@@ -48,6 +48,9 @@ TAGS: dict[str, dict[str, Any]] = {
 }
 """Keys whose mistakes show late: resources without labels. As text they are JSON."""
 
+DEFAULT_TAGS = ("gcp:defaultLabels",)
+"""Where a stack file has the tags that the provider adds."""
+
 CREDENTIALS = ("gcp:accessToken", "gcp:credentials")
 """Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
 

@@ -144,3 +144,35 @@ def test_a_value_that_the_engine_reads_as_no_text_needs_quotes(tmp_path: Path, n
     assert "Quote numbers" in str(error.value)
     file.write_text(f"{text}  tidemill:tags: {{CostCenter: '{number}'}}\n")
     assert from_file(file).company_tags == {"CostCenter": number}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "tags", "wrong"),
+    [
+        (
+            "aws",
+            {"aws:defaultTags": {"tags": {"CostCenter": "a", "Tidemill:Environment": "prod"}}},
+            "aws:defaultTags.tags",
+        ),
+        ("aws", {"aws:defaultTags": '{"tags": {"tidemill:team": "audio"}}'}, "aws:defaultTags.tags"),
+        ("gcp", {"gcp:defaultLabels": {"tidemill-team": "audio"}}, "gcp:defaultLabels"),
+        ("aws", {"aws:defaultTags": {"tags": {"CostCenter": "a"}}}, ""),
+        ("aws", {"aws:defaultTags": "{"}, ""),
+        ("aws", {"aws:defaultTags": {"tags": 5}}, ""),
+        ("gcp", {"gcp:defaultLabels": ["tidemill-team"]}, ""),
+    ],
+)
+def test_a_provider_adds_no_tag_of_tidemills_own(tmp_path: Path, cloud: str, tags: dict[str, Any], wrong: str) -> None:
+    """IAM takes `Tidemill:Environment` and `tidemill:environment` for one key, and then finds either value."""
+    places = (
+        {"gcp:region": "us-central1", "gcp:project": "vision-dev"} if cloud == "gcp" else {"aws:region": "us-west-2"}
+    )
+    keys = {f"tidemill:{key}": value for key, value in BASE[cloud].items()}
+    file = tmp_path / "Pulumi.vision-dev.yaml"
+    file.write_text(yaml.safe_dump({"config": {**places, **keys, **tags}}))
+    if not wrong:
+        from_file(file)
+        return
+    with pytest.raises(ConfigError) as caught:
+        from_file(file)
+    assert (caught.value.what, "begin with tidemill" in caught.value.allowed) == (wrong, True)

@@ -1,12 +1,15 @@
 """Checks of all keys of a stack file: names that nothing reads, and credentials."""
 
 import difflib
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ...rooms import CLOUDS, cloud_room
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, shown, unknown
 from ..models import StackConfig
+from .tags import ALLOWED, OURS
 
 OWN = "tidemill"
 _MISSPELT = 0.8
@@ -14,7 +17,8 @@ _MISSPELT = 0.8
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Keys must begin with a program's or provider's name, and hold no credential.
+    """Keys must begin with a program's or provider's name, and hold no credential; a provider's default tags are none
+    of Tidemill's, in no spelling: IAM takes `Tidemill:Team` and `tidemill:team` for one key.
 
     Args:
         settings: The `config:` of a stack file.
@@ -39,3 +43,17 @@ def check_settings(settings: Mapping[str, Any]) -> None:
                 "no credential in a stack file, which others read",
                 "Remove it and log in to the cloud instead; if this was the credential itself, replace it",
             )
+    for place, tag in (found for each in providers for found in _default_tags(settings, each.DEFAULT_TAGS)):
+        if OURS.match(tag):
+            raise ConfigError(place, shown(tag), ALLOWED, "Rename it")
+
+
+def _default_tags(settings: Mapping[str, Any], at: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Keys of the tags that a provider adds, each with its place; the schema finds what is no mapping."""
+    held: Any = settings.get(at[0])
+    with suppress(ValueError):
+        held = json.loads(held) if isinstance(held, str) else held
+    for key in at[1:]:
+        held = held.get(key) if isinstance(held, Mapping) else None
+    if isinstance(held, Mapping):
+        yield from ((".".join(at), str(key)) for key in held)

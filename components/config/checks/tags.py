@@ -7,7 +7,8 @@ from ...rooms import cloud_room
 from ..errors import ConfigError, key_path, shown
 from ..models import StackConfig
 
-_OURS = re.compile(r"tidemill[:_-]", re.IGNORECASE)
+OURS = re.compile(r"tidemill[:_-]", re.IGNORECASE)
+ALLOWED = "keys that do not begin with tidemill, because those are Tidemill's own"
 
 
 def check_tags(config: StackConfig) -> None:
@@ -23,9 +24,8 @@ def check_each(path: Sequence[str], tags: Mapping[str, str], cloud: str) -> None
     room = cloud_room(cloud, "keys")
     for key, value in tags.items():
         at = key_path([*path, key])
-        if _OURS.match(key):
-            allowed = "keys that do not begin with tidemill, because those are Tidemill's own"
-            raise ConfigError(at, shown(key), allowed, "Rename it")
+        if OURS.match(key):
+            raise ConfigError(at, shown(key), ALLOWED, "Rename it")
         if wrong := room.wrong_tag_key(key):
             raise ConfigError(at, shown(key), *wrong)
         if wrong := room.wrong_tag_value(value):
