@@ -142,9 +142,11 @@ lock: $(INSTALLED)
 	@$(LOCK) --constraints requirements.txt --output-file plugin/requirements.txt plugin/requirements.in
 
 stack: .venv/.$(CLOUD)
+	$(if $(and $(TEAM),$(ENV)),,$(error name the team and the environment: make stack TEAM=vision ENV=dev))
 	@$(BIN)/python -m ops stack --team "$(TEAM)" --env "$(ENV)" --cloud $(CLOUD)
 
 queue: .venv/.$(OF_STACK)
+	$(if $(and $(DO),$(NAME)),,$(error say what to do with which queue: make queue STACK=vision-dev DO=add NAME=gpu (or DO=set, DO=remove)))
 	@$(BIN)/python -m ops queue $(DO) --stack $(STACK) $(NAME) $(SET)
 
 preview: .venv/.$(OF_STACK)

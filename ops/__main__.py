@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ops.clouds import CLIENTS
+from ops.options import Commands
 from tidemill.errors import CallerError
 
 # Each command is the function of its name. Loading all of them takes a second (both clouds' SDKs and the engine's), so
@@ -19,14 +20,14 @@ COMMANDS = {
     "costs": ("ops.costs.command", "Show what teams really cost per month, beside their estimate."),
     "deploy": ("ops.deploy", "Bring a stack up on your login, as planned."),
     "drift": ("ops.drift", "Compare what is deployed with what the code says."),
-    "estimate": ("ops.estimate", "Estimate a stack's cost: idle per month, and at most per hour."),
+    "estimate": ("ops.estimate", "Estimate a stack's cost, idle and at most."),
     "first-account": ("ops.first_account", "Check on a real account what localcloud only assumes."),
     "insights": ("ops.clouds.aws_insights", "Turn Container Insights of a stack on AWS on or off."),
     "orphans": ("ops.orphans", "List deployed stacks whose file is gone."),
     "owners": ("ops.owners", "Write CODEOWNERS for what guards the stacks."),
     "plan": ("ops.deploy", "Preview a stack on your login and save the plan."),
     "preview": ("ops.preview", "Show what a stack would make, under the policies."),
-    "prices": ("ops.prices", "Show or refresh the price table."),
+    "prices": ("ops.prices", "Show, refresh or set the prices that estimates use."),
     "queue": ("ops.queue", "Add, change or remove a queue of a stack file."),
     "quotas": ("ops.clouds.quotas", "Check quotas of the account or project against a stack."),
     "review": ("ops.review.command", "Show what a change does, most dangerous first."),
@@ -38,7 +39,7 @@ COMMANDS = {
 _REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
 
 
-class Commands(click.Group):
+class Loaded(Commands):
     """The group of them."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -71,7 +72,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, about) for name, (_, about) in sorted(COMMANDS.items())])
 
 
-@click.group(cls=Commands)
+@click.group(cls=Loaded)
 def main() -> None:
     """The platform team's commands."""
 

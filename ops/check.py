@@ -11,15 +11,16 @@ from typing import Any
 
 import click
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
+from jsonschema.exceptions import ValidationError, best_match
 
 from components.config import ConfigError, NewNetwork, StackConfig, from_file
-from components.config.errors import nearest, shown
+from components.config.errors import key_path, nearest, shown, unknown
 from components.config.load import read_file
 from components.config.ranges import derived
 from components.schema import schema
 from ops import project
 from ops.clouds import facts
+from ops.options import STACK
 from ops.provider_settings import misspelled
 from ops.required_tags import lacking
 
@@ -30,8 +31,9 @@ _EXAMPLES = {"aws:region": "us-west-2", "gcp:region": "us-central1", "gcp:projec
 
 
 @click.command()
-@click.argument("stacks", nargs=-1, metavar="[STACK]...")
-def check(stacks: tuple[str, ...]) -> None:
+@click.argument("stacks", nargs=-1, type=STACK, metavar="[STACK]...")
+@click.option("--stack", "more", type=STACK, multiple=True, help="The same as STACK, as other commands have it.")
+def check(stacks: tuple[str, ...], more: tuple[str, ...]) -> None:
     """Check the named stack files, or all of stacks/, bootstrap/ and shared/.
 
     Checks the schema, rules between keys, names, waivers and duplicate pipelines.
@@ -40,7 +42,7 @@ def check(stacks: tuple[str, ...]) -> None:
     cannot know whether the resources that a file names exist.
     """
     every = project.every_file()
-    paths = [project.stack_file(stack) for stack in stacks] or every
+    paths = [project.stack_file(stack) for stack in dict.fromkeys((*stacks, *more))] or every
     faults = problems(paths, [path for path in every if path not in paths])
     for line in faults:
         click.echo(line, err=True)
@@ -135,7 +137,34 @@ def _against_schema(path: Path) -> str | None:
     where = ".".join(str(part) for part in list(error.absolute_path)[1:])
     if where in _EXAMPLES:
         return str(ConfigError(where, shown(error.instance), f"one such as {_EXAMPLES[where]}", "Correct it"))
-    return f"{where or 'config'}: {error.message}. stacks/schema.json says what is allowed."
+    return str(_of_schema(error))
+
+
+def _of_schema(error: ValidationError) -> ConfigError:
+    """The error of a provider's key, in the form that other keys have."""
+    path = list(error.absolute_path)[1:]
+    rules: Any = error.schema
+    value: Any = error.instance
+    fix = rules.get("description", "stacks/schema.json says what is allowed")
+    if error.validator == "additionalProperties":
+        known = [*rules["properties"]]
+        name = next(each for each in value if each not in known)
+        return unknown(_named([*path, name]), name, known)
+    words = {"type": _types(error.validator_value), "pattern": f"text that matches {error.validator_value}"}
+    return ConfigError(_named(path), shown(value), words.get(str(error.validator), error.message), fix)
+
+
+def _named(path: Sequence[str | int]) -> str:
+    """``["aws:assumeRoles", 0, "roleArn"]`` → ``aws:assumeRoles[0].roleArn``."""
+    key, *parts = path or ["config"]
+    rest = key_path(parts, "")
+    return f"{key}.{rest}" if rest and not rest.startswith("[") else f"{key}{rest}"
+
+
+def _types(types: Any) -> str:
+    """The JSON types that a schema allows, in words; each of these values may also be given as JSON in a text."""
+    (first, *_) = [types] if isinstance(types, str) else [each for each in types if each != "string"] or types
+    return {"array": "a list", "object": "a mapping of keys to values", "string": "a text"}.get(first, first)
 
 
 def _misnamed(path: Path, config: StackConfig) -> str | None:

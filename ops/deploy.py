@@ -10,13 +10,14 @@ import click
 from ops import project
 from ops.additions.ask import additions
 from ops.engine import mistakes_told, shown
+from ops.options import STACK
 from ops.project import engine_name, environment_of, policy_options, program, read_any
 
 _PREVIEW_SECONDS = 600
 _UP_SECONDS = 4 * 3600
 """Replacing a compute environment waits for the jobs that run on it."""
 
-_STACK = click.option("--stack", required=True, help="A stack of stacks/ that exists in the backend.")
+_STACK = click.option("--stack", type=STACK, required=True, help="A stack of stacks/ that exists in the backend.")
 
 
 @click.command()

@@ -12,6 +12,7 @@ from ops.additions import Addition
 from ops.additions.ask import additions
 from ops.ci.github import GitHub, keep_issue
 from ops.engine_messages import advice
+from ops.options import STACK
 from ops.preview import document_of
 from ops.project import engine_name, home_of, read_any
 from ops.review.document import parse
@@ -22,7 +23,7 @@ _KEPT = ("same", "read", "refresh")
 
 
 @click.command()
-@click.option("--stack", required=True, help="A stack of stacks/ that exists in the backend.")
+@click.option("--stack", type=STACK, required=True, help="A stack of stacks/ that exists in the backend.")
 @click.option(
     "--issue",
     is_flag=True,

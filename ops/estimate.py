@@ -11,6 +11,7 @@ from components import money
 from components.config.load import read_file
 from components.money import Line, StackEstimate, Total
 from ops.costs.commitments import Cover, Pool, read
+from ops.options import STACKS
 from ops.prices.region import today
 from ops.project import read_config, stack_file
 from tidemill import prices
@@ -23,7 +24,7 @@ NOT_COUNTED = (
 
 
 @click.command()
-@click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
+@STACKS
 @click.option(
     "--commitments",
     "paid",

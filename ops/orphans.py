@@ -12,6 +12,7 @@ from ops.affected import Stack
 from ops.ci import logins
 from ops.ci.github import GitHub, keep_issue
 from ops.engine import answered
+from ops.options import STACK
 from ops.review.document import VERSION
 
 TITLE = "Stacks without a file"
@@ -20,7 +21,7 @@ DESTROY = "git checkout COMMIT-BEFORE -- {path} && pulumi destroy --stack {name}
 
 
 @click.command()
-@click.option("--stack", help="Look at this stack alone.")
+@click.option("--stack", type=STACK, help="Look at this stack alone.")
 @click.option("--issue", is_flag=True, help="Keep one GitHub issue per backend; it closes when there are none.")
 @click.option("--homes", is_flag=True, help="Print CI's logins, one per backend, as a JSON array.")
 def orphans(stack: str | None, issue: bool, homes: bool) -> None:

@@ -9,14 +9,14 @@ import click
 
 from ops import affected, git, orphans
 from ops.engine import PreviewRun, mistakes_told
-from ops.options import WHERE
+from ops.options import STACKS, WHERE
 from ops.project import AnyConfig, read_any
 from ops.review.document import Base
 from ops.scores import spot_scores
 
 
 @click.command()
-@click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
+@STACKS
 @WHERE
 @click.option(
     "--base",

@@ -107,7 +107,7 @@ def stack_file(stack: str) -> Path:
     path = settings_file(stack, STACKS.parent) if home_of(stack) else STACKS / f"Pulumi.{stack}.yaml"
     if not path.is_file():
         names = [named(each) for each in every_file()]
-        guess = nearest(stack, names)
+        guess = nearest(stack, [name for name in names if home_of(name) == home_of(stack)])
         meant = f" Did you mean {guess}?" if guess else ""
         folder = home_of(stack) or "stacks"
         raise click.UsageError(

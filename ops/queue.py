@@ -12,6 +12,7 @@ from components.config.load import read_text
 from components.images import own_repositories
 from ops import deploy, stack_files
 from ops.clouds import facts
+from ops.options import STACK, Commands
 from ops.project import read_config, stack_file
 
 _KEY = "tidemill:queues"
@@ -21,7 +22,7 @@ _FIRST_IMAGE = "images.default"
 _Command = Callable[..., Any]
 
 
-@click.group()
+@click.group(cls=Commands)
 def queue() -> None:
     """Add, change or remove a queue of a stack file.
 
@@ -34,7 +35,7 @@ def queue() -> None:
 
 def _options(command: _Command) -> _Command:
     for option in (
-        click.option("--stack", required=True, help="A stack of stacks/, such as vision-dev."),
+        click.option("--stack", type=STACK, required=True, help="A stack of stacks/, such as vision-dev."),
         click.option("--dry-run", is_flag=True, help="Print the diff and write nothing."),
         click.option("--up", is_flag=True, help="Bring the stack up on your login, under the policy pack."),
         click.argument("name"),

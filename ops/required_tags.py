@@ -1,6 +1,7 @@
 """The tags that the policies of an environment require of its stacks."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,14 +76,22 @@ def lacking(config: StackConfig) -> str | None:
     wanted, rule = required(config.cloud, config.environment), facts(config.cloud).TAG_RULE
     if not wanted.mandatory or any(waiver.rule == rule for waiver in config.waivers):
         return None
-    by = f"The policies of {config.environment} demand it (policy/environments/)"
+    file = project.policy_config(config.environment).name
+    by = f"The policies of {config.environment} demand it (policy/environments/{file})"
     where = "in this file, or for all its stacks in tidemill:environment_tags of Pulumi.yaml"
     tags = config.company_tags
     for key in wanted.keys:
         if not tags.get(key):
-            return str(missing(key_path(["tags", key]), f"{by}: set it {where}"))
+            meant = next((each for each in tags if each != key and _plain(each) == _plain(key)), None)
+            fix = f"rename {meant}, because each character counts" if meant else f"set it {where}"
+            return str(missing(key_path(["tags", key]), f"{by}: {fix}"))
     for key, values in wanted.values.items():
         if key in tags and tags[key] not in values:
             allowed, fix = " or ".join(values), f"{by}: correct it {where}"
             return str(ConfigError(key_path(["tags", key]), shown(tags[key]), allowed, fix))
     return None
+
+
+def _plain(key: str) -> str:
+    """A key as people confuse it with others: `cost-center` and `CostCenter` are the same."""
+    return re.sub(r"[\W_]", "", key).lower()

@@ -39,8 +39,11 @@ def stack(team: str, environment: str, cloud: str, region: str | None, project_i
     """
     name = f"{team}-{environment}" if cloud == DEFAULT else f"{team}-{cloud}-{environment}"
     path = project.STACKS / f"Pulumi.{name}.yaml"
+    places = cloud_room(cloud, "keys").PLACES
+    if project_id and f"{cloud}:project" not in places:
+        raise click.UsageError(f"--project {project_id}: only stacks on GCP have a project; leave it out on {cloud}.")
     given = {"region": region or facts(cloud).REGION, "project": project_id or f"{team}-{environment}"}
-    place = {key: given[key.partition(":")[2]] for key in cloud_room(cloud, "keys").PLACES}
+    place = {key: given[key.partition(":")[2]] for key in places}
     try:
         tags = to_fill_in(cloud, environment, path)
         text = stack_text(team, environment, cloud, place, tags)

@@ -23,15 +23,32 @@ UNAVAILABLE: dict[str, dict[str, str]] = {
 """Keys whose service is missing in regions whose names begin so, and what to do.
 Source: https://docs.aws.amazon.com/govcloud-us/latest/UserGuide/govcloud-differences.html"""
 
+_ROLE = (
+    *("duration", "externalId", "policy", "policyArns", "roleArn", "sessionName", "sourceIdentity", "tags"),
+    "transitiveTagKeys",
+)
+"""The keys of a role to assume."""
+
 TAGS: dict[str, dict[str, Any]] = {
     "aws:allowedAccountIds": {
         "type": ["array", "string"],
-        "items": {"pattern": r"^\d{12}$"},
+        "items": {"pattern": r"^\d{12}$", "description": "An account's id has 12 digits, and quotes around them."},
         "description": "The stack's account, as a list of one id: the provider and CI refuse a login to another one.",
     },
     "aws:assumeRoles": {
         "type": ["array", "string"],
+        "items": {
+            "type": "object",
+            "properties": {key: {} for key in _ROLE},
+            "additionalProperties": False,
+        },
         "description": "Roles to assume one after the other, as a list: [{roleArn: …}].",
+    },
+    "aws:ignoreTags": {
+        "type": ["object", "string"],
+        "properties": {"keyPrefixes": {"type": "array"}, "keys": {"type": "array"}},
+        "additionalProperties": False,
+        "description": "Tags that the provider leaves alone: {keyPrefixes: ['corp:'], keys: [owner]}.",
     },
     "aws:defaultTags": {
         "type": ["object", "string"],
@@ -40,7 +57,7 @@ TAGS: dict[str, dict[str, Any]] = {
         "description": "Your own tags of every resource, under tags: {tags: {CostCenter: '4711'}}.",
     },
 }
-"""Keys whose mistakes show late: a list that is none, resources without tags. As text they are JSON.
+"""Keys whose mistakes show late: a list that is not one, resources without tags. As text they are JSON.
 Source: https://www.pulumi.com/registry/packages/aws/installation-configuration/"""
 
 DEFAULT_TAGS = ("aws:defaultTags", "tags")

@@ -42,7 +42,10 @@ PLACES: dict[str, dict[str, str]] = {
 TAGS: dict[str, dict[str, Any]] = {
     "gcp:defaultLabels": {
         "type": ["object", "string"],
-        "propertyNames": {"pattern": r"^[a-z][a-z0-9_-]{0,62}$"},
+        "propertyNames": {
+            "pattern": r"^[a-z][a-z0-9_-]{0,62}$",
+            "description": "Keys are lower-case: cost-center.",
+        },
         "description": "Your own labels of every resource; keys and values are lower-case.",
     },
 }

@@ -8,13 +8,14 @@ from ops.advise import text
 from ops.advise.figures import Book
 from ops.advise.rules import advise as by_rules
 from ops.advise.standing import Subject, ask, standing, subject
+from ops.options import STACK
 from tidemill.advice.live import open_source
 from tidemill.advice.sources import LiveSource
 from tidemill.errors import CallerError
 
 
 @click.command()
-@click.option("--stack", required=True, help="A stack of stacks/, such as vision-dev.")
+@click.option("--stack", type=STACK, required=True, help="A stack of stacks/, such as vision-dev.")
 @click.option("--live/--offline", default=True, show_default=True, help="Ask the cloud with your login, or use tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("name", metavar="QUEUE")

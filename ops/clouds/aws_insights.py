@@ -10,13 +10,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 from components.base import team_tags
 from components.config import StackConfig
 from components.config.load import read_file
+from ops.options import STACK
 from ops.project import read_config, stack_file
 
 VALUES = {"on": "ENABLED", "off": "DISABLED"}
 
 
 @click.command()
-@click.option("--stack", required=True, help="A stack of stacks/ that is on AWS and is up.")
+@click.option("--stack", type=STACK, required=True, help="A stack of stacks/ that is on AWS and is up.")
 @click.argument("state", type=click.Choice(list(VALUES)))
 def insights(stack: str, state: str) -> None:
     """Turn CloudWatch's Container Insights on or off for a stack's machines.

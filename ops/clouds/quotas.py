@@ -6,11 +6,12 @@ from importlib import import_module
 import click
 
 from components.config.load import read_file
+from ops.options import STACK
 from ops.project import read_config, stack_file
 
 
 @click.command()
-@click.option("--stack", required=True, help="A stack of stacks/.")
+@click.option("--stack", type=STACK, required=True, help="A stack of stacks/.")
 def quotas(stack: str) -> None:
     """Compare quotas with the most that a stack may start and make.
 

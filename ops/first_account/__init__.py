@@ -8,6 +8,7 @@ import click
 from ops.engine import mistakes_told
 from ops.first_account.account import Account, DiffersError
 from ops.first_account.checks import CHECKS
+from ops.options import STACK
 from ops.project import read_config
 from tidemill.errors import TidemillError
 
@@ -15,7 +16,7 @@ WAIT = timedelta(minutes=30)
 
 
 @click.command("first-account")
-@click.option("--stack", required=True, help="A stack of stacks/ that is up in the backend.")
+@click.option("--stack", type=STACK, required=True, help="A stack of stacks/ that is up in the backend.")
 @click.option("--queue", help="A queue whose default image has `sh`. Default: the stack's first.")
 def first_account(stack: str, queue: str | None) -> None:
     """Run the checks of docs/first-account.md that need no hand, on the cloud of your login.

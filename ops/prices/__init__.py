@@ -15,6 +15,7 @@ import click
 
 from components.rooms import CLOUDS
 from ops.clouds import facts
+from ops.options import Commands
 from ops.prices import pages
 from ops.prices.own import set_price
 from ops.prices.region import (
@@ -55,7 +56,7 @@ _PARTS = {cloud: facts(cloud).PRICE_PARTS for cloud in CLOUDS}
 _CLOUD = click.option("--cloud", type=click.Choice(CLOUDS), required=True, help="The cloud.")
 
 
-@click.group()
+@click.group(cls=Commands)
 def prices() -> None:
     """The price table that estimates are made from."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from pydantic import TypeAdapter
 
-from ops.options import WHERE
+from ops.options import STACK, WHERE
 from ops.review import guardrails
 from ops.review.build import build
 from ops.review.document import Base, DocumentError, Preview, parse, read
@@ -20,7 +20,7 @@ EXIT_CODES: dict[Severity, int] = {"medium": 3, "high": 4, "critical": 5}
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--stack", "stacks", multiple=True, help="Preview this stack of stacks/ first; repeat.")
+@click.option("--stack", "stacks", type=STACK, multiple=True, help="Preview this stack of stacks/ first; repeat.")
 @WHERE
 @click.option(
     "--base",

@@ -56,6 +56,13 @@ def test_one_without_a_value_is_missing_too(folder: Path) -> None:
     assert (code, "tidemill:tags.CostCenter is missing" in output) == (2, True)
 
 
+@pytest.mark.parametrize("typed", ["costcenter", "cost-center", "Cost Center"])
+def test_a_tag_that_only_looks_like_it_is_named(folder: Path, typed: str) -> None:
+    code, output = run(folder, GOOD, requiring("CostCenter"), tags={typed: "4711"})
+    assert code == 2
+    assert f"(policy/environments/dev.json): rename {typed}" in output
+
+
 def test_on_gcp_it_is_the_label(folder: Path) -> None:
     pack = {"gcp-any-resource-labels": {"required": ["tidemill-team", "cost-center"]}}
     assert "tidemill:tags.cost-center is missing" in run(folder, GOOD_ON_GCP, pack)[1]

@@ -1,12 +1,13 @@
 """Rules of a queue's families: that a stack may name them, that they go together, and that their markets fit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidemill import services
 from tidemill.machines import family
 
 from ... import machines
 from ...machines import MachineType
+from ...rooms import CLOUDS
 from ..errors import ConfigError, key_path, nearest, shown
 from ..queue_models import Queue
 from .common import Path
@@ -19,20 +20,37 @@ def check_families(path: Path, queue: Queue, cloud: str) -> None:
     families = machines.families(cloud)
     for index, name in enumerate(queue.machines.families):
         if name not in families:
-            guess = nearest(name, families)
             why = family(cloud, name).refused
-            fix = f"Did you mean {guess}?" if guess else "Take one of these"
             raise ConfigError(
                 key_path([*path, "machines", "families", index]),
                 shown(name),
-                f"families of {cloud.upper()}: {', '.join(_alike(name, families))}",
-                f"{name} is not among them: {why}" if why else fix,
+                f"families of {cloud.upper()}{_alike(name, families)}",
+                f"{name} is not among them: {why}" if why else _meant(name, cloud, families),
             )
 
 
-def _alike(name: str, families: Iterable[str]) -> list[str]:
-    """The families that begin with the same letter; all of them where there are none."""
-    return [each for each in families if each[0] == name[:1]] or [*families]
+def _alike(name: str, families: Iterable[str]) -> str:
+    """The families that begin with the same letter; where there are none, the place that lists all."""
+    alike = ", ".join(each for each in families if each[0] == name[:1].lower())
+    return f": {alike}" if alike else ", which stacks/schema.json lists"
+
+
+def _meant(name: str, cloud: str, families: Mapping[str, Sequence[MachineType]]) -> str:
+    """The fix of a name that is no family: people type machine types, and families of the other cloud.
+
+    A name such as `a3-highgpu` is the beginning of a type.
+    """
+    lower = name.lower()
+    if lower in families:
+        return f"Did you mean {lower}?"
+    for known, types in families.items():
+        if any(f"{each.type}-".startswith((f"{lower}-", f"{lower}.")) for each in types):
+            return f"Write the family, {known}; machines.cpus limits its sizes"
+    elsewhere = [other for other in CLOUDS if other != cloud and lower in machines.families(other)]
+    if elsewhere:
+        return f"{lower} is a family of {elsewhere[0].upper()}; take one of {cloud.upper()}"
+    guess = nearest(lower, families)
+    return f"Did you mean {guess}?" if guess else "Take one of these"
 
 
 def check_kinds(path: Path, queue: Queue, cloud: str) -> None:

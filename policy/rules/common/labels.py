@@ -51,7 +51,8 @@ def wrong_in(args: ResourceValidationArgs, maps: Iterable[Any], word: str, of: s
     lacking = [key for key in parameter(args, "required") or [] if carried.get(key, "") in ("", None)]
     what = f"{of} lack" if of else "it lacks"
     if lacking:
-        yield f"{what} the {word} {', '.join(lacking)}: the cost has no owner. {_fix(lacking, word)}"
+        named = word.removesuffix("s") if len(lacking) == 1 else word
+        yield f"{what} the {named} {', '.join(lacking)}: the cost has no owner. {_fix(lacking, word)}"
     for key, values in sorted((parameter(args, "allowed") or {}).items()):
         value = carried.get(key, UNKNOWN)
         if value is not UNKNOWN and value not in list(values):
