@@ -14,10 +14,10 @@ _HEAD = "# Written by `python -m ops owners`; the last line that fits a path cou
 _ALSO = (
     "/stacks/", "/components/", "/shared/", "/Pulumi.yaml", "/requirements*.txt", "/tidemill/completion.py",
     "/tidemill/descriptor.py", "/tidemill/fleet.py", "/tidemill/layout.py",
-    *(f"/*{each}.{suffix}" for suffix in ("py", "pyc", "so") for each in ("", "/__init__")),
+    "/*.py", "/*/__init__.py", "*.pyc", "*.so",
 )  # fmt: skip
-"""What decides which resources there are. A stack file has waivers, overrides and `tidemill:allow`. Python imports a
-module beside the program in place of a package."""
+"""What decides which resources there are. A stack file has waivers, overrides and `tidemill:allow`. Python takes the
+last four in place of packages and sources (`ops.precedence`)."""
 
 
 @click.command()
@@ -69,7 +69,11 @@ def text(owners: tuple[str, ...], before: str = "") -> str:
     """
     others = before.partition(_HEAD)[0].rstrip("\n")
     # Most of tidemill/ is the client and the worker, and all of components/ decides which resources there are.
-    guards = {f"/{start}" for start, *_ in GUARDS if not start.startswith("components/")}
-    guarded = sorted(guards.union(_ALSO) - {"/requirements.txt"})
+    guards = {f"/{start}" for start, *_ in GUARDS if not start.startswith("components/")}.union(_ALSO)
+    # Python takes a folder in place of a module of its name.
+    guards |= {
+        f"{path.removesuffix('.py')}/" for path in guards if re.fullmatch(r"/tidemill/.*(?<!__init__)\.py", path)
+    }
+    guarded = sorted(guards - {"/requirements.txt"})
     rows = [f"{path} {' '.join(owners)}" for path in guarded]
     return "\n".join([*([others, ""] if others else []), _HEAD, *rows]) + "\n"

@@ -6,15 +6,14 @@ No preview shows such a change: it alters no resource, only what the next change
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import packages_distributions
 from typing import Any
 
 from components.config import ConfigError
 from components.config.load import read_text
 from components.rooms import CLOUDS
 from ops.clouds import facts
+from ops.precedence import taken_first
 from ops.review.models import Finding, Severity
 from tidemill import services
 
@@ -43,6 +42,7 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
     # Pulumi, make and uv would read these beside, or in place of, the files that are here.
     *((each, "high", "another file in place of Pulumi.yaml") for each in ("Pulumi.json", "Pulumi.yml")),
     *((each, "high", _RUNS) for each in ("GNUmakefile", "makefile", "uv.toml", ".venv/")),
+    ("build/", "high", "what commands keep there, they believe: a refresh of prices takes its pages for a cloud's"),
     ("components/services/pubsub/reconciler_function/requirements.txt", "medium", _PACKAGES),
     ("ops/", "medium", _TOOLS),
     # The commands load these, and a change without a login is previewed on localcloud.
@@ -73,7 +73,6 @@ The policy pack imports what is listed of `tidemill`.
 
 _ENVIRONMENT = re.compile(r"policy/environments/([^/]+)\.json")
 _STACK = re.compile(r"(?:stacks|shared)/Pulumi\.([^/]+)\.yaml")
-_IMPORTED_FIRST = re.compile(r"(?P<name>\w+)(/__init__)?(\.[\w-]+)*\.(py|pyc|so)")
 _PINNED = re.compile(r"(uses: [\w./-]+)@\S+( #.*)?")
 _PROVIDER = re.compile(r"^(pulumi-aws|pulumi-gcp)==(\d+)", re.MULTILINE)
 _PROVIDERS = re.compile(rf"({'|'.join(CLOUDS)}):(?!region$|defaultTags|defaultLabels)")
@@ -101,28 +100,19 @@ def findings(changed: Iterable[str], read: Read) -> Iterator[Finding]:
     """
     for path in sorted(changed):
         guard = next((each for each in GUARDS if path.startswith(each[0])), None)
-        stack, first = _STACK.fullmatch(path), _IMPORTED_FIRST.fullmatch(path)
-        if not (guard or stack or first) or (old := read(path, True)) == (new := read(path, False)):
+        stack = _STACK.fullmatch(path)
+        if first := taken_first(path, read):
+            yield _finding(first[0], path, first[1])
             continue
-        if first and old is None:
-            yield _imported_first(path, first["name"])
-        elif match := _ENVIRONMENT.fullmatch(path):
+        if not (guard or stack) or (old := read(path, True)) == (new := read(path, False)):
+            continue
+        if match := _ENVIRONMENT.fullmatch(path):
             yield from _environment(path, match[1], read)
         elif guard:
             yield _guarded(path, old, new, *guard[1:])
         elif stack:
             yield from _waivers(path, old, new)
             yield from _elsewhere(path, old, new)
-
-
-def _imported_first(path: str, name: str) -> Finding:
-    """Programs and commands run in the project's folder, which Python searches first.
-
-    Source: https://docs.python.org/3/library/sys_path_init.html
-    """
-    if name in sys.stdlib_module_names or name in packages_distributions():
-        return _finding("critical", path, f"{name} is imported from here in place of the package, with CI's logins")
-    return _finding("high", path, f"{name} is imported from here before any package of that name, with CI's logins")
 
 
 def _guarded(path: str, old: str | None, new: str | None, severity: Severity, title: str) -> Finding:

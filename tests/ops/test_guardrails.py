@@ -116,8 +116,13 @@ EDITS = [
     (".venv/bin/uv", None, "", [("high", "CI's logins")]),
     ("click.py", None, "", [("critical", "in place of the package")]),
     ("yaml/__init__.py", None, "", [("critical", "in place of the package")]),
-    ("json.cpython-311-x86_64-linux-gnu.so", None, "", [("critical", "in place of the package")]),
-    ("brotli.pyc", None, "", [("high", "before any package")]),
+    ("json.cpython-311-x86_64-linux-gnu.so", None, "", [("critical", "in place of a source")]),
+    ("tidemill/__pycache__/layout.cpython-311.pyc", "a", "b", [("critical", "in place of a source")]),
+    ("tidemill/__pycache__/layout.cpython-311.pyc", "a", None, []),
+    ("tidemill/capacity/__init__.py", None, "", [("critical", "in place of tidemill/capacity.py")]),
+    ("tidemill/another/__init__.py", None, "", []),
+    ("build/prices/aws/us-east-1/spot/00000.json.gz", None, "", [("high", "a refresh of prices")]),
+    ("brotli.py", None, "", [("high", "before any package")]),
     ("brotli.py", "a", "b", []),
     ("__main__.py", "a", "b", []),
     ("click/other.py", None, "", []),
@@ -213,17 +218,22 @@ def test_owners_stay_where_none_are_given(checkout):
     assert file.read_text() == written
 
 
+TAKEN_FIRST = ("click.py", "yaml/__init__.py", "json.so", "tidemill/capacity/__init__.py", "a/__pycache__/b.pyc")
+"""By Python, in place of packages and sources."""
+
+
 def _owner() -> re.Pattern[str]:
-    """Paths that CODEOWNERS covers, as GitHub and GitLab read its patterns: `*` stands for no slash."""
+    """Paths that CODEOWNERS covers, as GitHub and GitLab read its patterns: `*` stands for no slash, and a pattern
+    without one for names anywhere."""
     lines = [line.split()[0] for line in text(("@a",)).splitlines()[1:]]
-    return re.compile(
-        "|".join(re.escape(line).replace(r"\*", "[^/]*") + (".*" if line[-1] == "/" else "$") for line in lines)
-    )
+    anywhere = [line if line[0] == "/" else f"/**{line}" for line in lines]
+    whole = [re.escape(line).replace(r"/\*\*", ".*/").replace(r"\*", "[^/]*") for line in anywhere]
+    return re.compile("|".join(line + (".*" if line[-1] == "/" else "$") for line in whole))
 
 
 def test_what_the_review_guards_has_an_owner():
     """A folder that the review tells of, or that decides what runs with CI's logins, is in CODEOWNERS."""
-    for start in [*(start for start, *_ in guardrails.GUARDS), "click.py", "yaml/__init__.py", "json.so"]:
+    for start in [*(start for start, *_ in guardrails.GUARDS), *TAKEN_FIRST]:
         assert _owner().match(f"/{start}"), start
     assert not any(_owner().match(f"/{path}") for path in ("docs/ci.md", "tidemill/cli/app.py", "teams/a.py"))
 
