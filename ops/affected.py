@@ -111,7 +111,8 @@ class Stack:
 @click.option("--with-login", is_flag=True, help="Only stacks whose login is known.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with all that CI needs of each stack.")
 def affected(base: str | None, everything: bool, environment: str | None, with_login: bool, as_json: bool) -> None:
-    """List the stacks that a change can affect, based on the paths of the changed files.
+    """List the stacks that a change can affect, based on the paths of the changed files. Edits that are not committed
+    count.
 
     A stack whose file the change removes or renames is listed too: its resources stay in the cloud.
 
@@ -128,10 +129,15 @@ def affected(base: str | None, everything: bool, environment: str | None, with_l
     begun = git.base(base) if base else None
     every = {**stacks(), **(removed(begun) if begun else {})}
     logins.refuse_shared(((name, stack.homes[0]) for name, stack in every.items()), variables)
+    environments = sorted({stack.environment for stack in every.values()} - {""})
+    if environment is not None and environment not in environments:
+        raise click.UsageError(f"--environment {environment}: no stack is of it; there are {', '.join(environments)}.")
     wanted = {name: _with_login(stack, variables) for name, stack in every.items()}
     reasons = dict.fromkeys(wanted, "--all") if begun is None else why(git.changed(begun.commit), wanted.values())
     listed = [wanted[name] for name in sorted(reasons) if environment in (None, wanted[name].environment)]
     if with_login:
+        for line in logins.unread(variables, [name for stack in every.values() for name in stack.homes]):
+            click.echo(line, err=True)
         for stack in listed:
             if stack.login is None:
                 click.echo(f"{stack.stack}: no login: {' and '.join(stack.homes)} are not set (docs/ci.md).", err=True)

@@ -28,13 +28,17 @@ def base(ref: str) -> Base:
 
 
 def changed(ref: str) -> list[str]:
-    """The project's paths that HEAD has changed since it left a branch, deleted files and old names included.
+    """The project's paths that have changed since HEAD left a branch, deleted files and old names included.
+
+    Edits that are not committed count. Of files that git does not know only stack files do: CI writes others.
 
     Raises:
         click.UsageError: As `base`.
         click.ClickException: git could not compare them.
     """
-    return _paths("diff", "--relative", "--name-only", "--no-renames", "-z", base(ref).commit, "HEAD", "--")
+    edited = _paths("diff", "--relative", "--name-only", "--no-renames", "-z", base(ref).commit, "--")
+    new = _paths("ls-files", "--others", "--exclude-standard", "-z", "--", "stacks", *project.HOMES)
+    return list(dict.fromkeys([*edited, *new]))
 
 
 def differing(commit: str) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,6 +11,7 @@ import click
 
 from components.rooms import CLOUDS
 from ops.clouds import facts
+from tidemill.errors import nearest
 
 HINT = "set it to the output `ci` of the bootstrap stack (docs/ci.md)"
 _PREFIXES = ("TIDEMILL_STACK_", *(f"TIDEMILL_{cloud.upper()}_" for cloud in CLOUDS))
@@ -24,7 +25,8 @@ def variables() -> dict[str, Any]:
         click.UsageError: CI_VARIABLES is not a JSON object.
     """
     given = os.environ.get("CI_VARIABLES")
-    every = json_object("CI_VARIABLES", given) if given else dict(os.environ)
+    hint = "it holds the repository's variables, by their names"
+    every = json_object("CI_VARIABLES", given, hint) if given else dict(os.environ)
     return {name: text for name, text in every.items() if name.startswith(_PREFIXES)}
 
 
@@ -130,8 +132,20 @@ def _home(name: str, url: str, login: Mapping[str, Any]) -> dict[str, str]:
     return {**home, "provider": login.get("provider", ""), "preview": login["preview"]}
 
 
-def json_object(name: str, text: str) -> dict[str, Any]:
+def unread(given: Iterable[str], known: Collection[str]) -> list[str]:
+    """A sentence for each variable that no stack reads, such as one whose name is misspelt.
+
+    Args:
+        known: The variables of all stacks.
+    """
+    return [f"{name}: no stack reads this variable.{nearest(name, known)}" for name in given if name not in known]
+
+
+def json_object(name: str, text: str, hint: str = HINT) -> dict[str, Any]:
     """The JSON object that a variable holds.
+
+    Args:
+        hint: What it should hold.
 
     Raises:
         click.UsageError: It holds none.
@@ -139,7 +153,7 @@ def json_object(name: str, text: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise click.UsageError(f"{name} is not valid JSON: {error}; {HINT}.") from None
+        raise click.UsageError(f"{name} is not valid JSON: {error}; {hint}.") from None
     if not isinstance(content, dict):
-        raise click.UsageError(f"{name} is {content!r:.40}, not a JSON object; {HINT}.")
+        raise click.UsageError(f"{name} is {content!r:.40}, not a JSON object; {hint}.")
     return content

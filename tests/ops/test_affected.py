@@ -125,6 +125,12 @@ def test_what_has_changed_is_asked_of_git_since_the_branch_left(tmp_path, monkey
     git(tmp_path, "checkout", "-q", "change")
     monkeypatch.setattr(project, "ROOT", tmp_path)
     assert sorted(module.changed("main")) == ["deleted", "moved", "ünder"]
+    (tmp_path / "ünder").write_text("not committed\n")
+    (tmp_path / "kept").write_text("not committed\n")
+    for name in ("previews/a.json", "stacks/Pulumi.new.yaml"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("of nobody yet\n")
+    assert sorted(module.changed("main")) == ["deleted", "kept", "moved", "stacks/Pulumi.new.yaml", "ünder"]
 
 
 ROLE = "arn:aws:iam::123456789012:role/"
@@ -143,10 +149,20 @@ def test_a_stack_with_a_known_home_is_told_with_its_login(monkeypatch):
     }  # fmt: skip
 
 
+def test_a_variable_that_no_stack_reads_is_told(monkeypatch):
+    """A misspelt one leaves its stack to the environment's account."""
+    given = {"TIDEMILL_STACK_VISION_PORD": json.dumps(HOME), "TIDEMILL_STACK_VISION_PROD": json.dumps(HOME)}
+    monkeypatch.setenv("CI_VARIABLES", json.dumps(given))
+    done = CliRunner().invoke(affected, ["--all", "--with-login"])
+    assert done.exit_code == 0
+    assert "PORD: no stack reads this variable. Did you mean 'TIDEMILL_STACK_VISION_PROD'?" in done.stderr
+    assert done.stderr.count("no stack reads") == 1
+
+
 @pytest.mark.parametrize(
     ("variables", "says"),
     [
-        ("no json", "CI_VARIABLES is not valid JSON"),
+        ("no json", "it holds the repository's variables, by their names"),
         ('{"TIDEMILL_AWS_PROD": "[]"}', "TIDEMILL_AWS_PROD is [], not a JSON object"),
         ('{"TIDEMILL_AWS_PROD": "{}"}', "TIDEMILL_AWS_PROD: backend_url, preview and deploy are required"),
         (json.dumps({"TIDEMILL_AWS_PROD": json.dumps({**HOME, "deploy": {}})}), "deploy has no 'prod'"),
@@ -164,6 +180,7 @@ def test_a_home_that_cannot_be_used_is_told(monkeypatch, variables, says):
     [
         ([], "--base REF or --all"),
         (["--base", "main", "--all"], "--base REF or --all"),
+        (["--all", "--environment", "dve"], "--environment dve: no stack is of it; there are dev, local, prod."),
         (["--base", "no-such-branch"], "--base no-such-branch: git does not know this commit, branch or tag"),
     ],
 )
