@@ -17,7 +17,7 @@ _ALSO = (
     "/*.py", "/*/__init__.py", "*.pyc", "*.so",
 )  # fmt: skip
 """What decides which resources there are. A stack file has waivers, overrides and `tidemill:allow`. Python takes the
-last four in place of packages and sources (`ops.precedence`)."""
+last four in place of packages and sources (`ops.ci.precedence`)."""
 
 
 @click.command()

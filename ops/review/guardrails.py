@@ -12,8 +12,8 @@ from typing import Any
 from components.config import ConfigError
 from components.config.load import read_text
 from components.rooms import CLOUDS
+from ops.ci.precedence import taken_first
 from ops.clouds import facts
-from ops.precedence import taken_first
 from ops.review.models import Finding, Severity
 from tidemill import services
 
