@@ -75,8 +75,8 @@ def _engine() -> str:
 
 def read(name: str) -> KeptBase | None:
     """The base of a key; None if there is none that can be trusted."""
-    path = _folder() / name
     try:
+        path = _folder() / name
         with path.open("rb") as file:
             if not _own(os.fstat(file.fileno())):
                 return None
@@ -86,7 +86,8 @@ def read(name: str) -> KeptBase | None:
         found = KeptBase(**json.loads(gzip.decompress(packed)))
         # What was used last stays longest.
         os.utime(path)
-    except (OSError, EOFError, ValueError, TypeError):
+    # Without a home there is no cache folder.
+    except (OSError, RuntimeError, EOFError, ValueError, TypeError):
         return None
     return found
 
@@ -95,8 +96,8 @@ def write(name: str, base: KeptBase) -> None:
     """Keep a base. A cache that cannot be written is left alone: the next review takes longer."""
     packed = gzip.compress(json.dumps(base._asdict()).encode(), 6, mtime=0)
     digest = hashlib.sha256(name.encode() + packed).hexdigest().encode()
-    folder = _folder()
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):
+        folder = _folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _own(folder.stat()):
             replace_file(folder / name, digest + b"\n" + packed)

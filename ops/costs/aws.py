@@ -74,7 +74,9 @@ class CostExplorer:
     def _rows(self, period: Any, only: Any) -> Iterator[tuple[datetime.date, str, str, float, str]]:
         groups = [{"Type": "TAG", "Key": key} for key in (TEAM_TAG, ENVIRONMENT_TAG)]
         token: dict[str, str] = {}
-        for _ in range(_MOST_PAGES):
+        seen: set[str] = set()
+        # Each page is paid.
+        while len(seen) < _MOST_PAGES:
             page = self._client.get_cost_and_usage(
                 TimePeriod=period, Granularity="MONTHLY", Metrics=[_METRIC], GroupBy=groups, Filter=only, **token
             )
@@ -85,9 +87,12 @@ class CostExplorer:
                     team, environment = (key.partition("$")[2] for key in group["Keys"])
                     metric = group["Metrics"][_METRIC]
                     yield month, team, environment, float(metric["Amount"]), metric["Unit"]
-            if not page.get("NextPageToken"):
+            if not (following := page.get("NextPageToken")):
                 return
-            token = {"NextPageToken": page["NextPageToken"]}
+            if following in seen:
+                raise ValueError(f"the answer leads back to its page {following!r}")
+            seen.add(following)
+            token = {"NextPageToken": following}
         raise ValueError(f"more than {_MOST_PAGES} pages")
 
 

@@ -79,7 +79,8 @@ class Kept:
     def read(self) -> list[Cost] | None:
         """None where nothing is kept, or only what is too old or damaged."""
         try:
-            if self._clock() - self._path.stat().st_mtime > KEPT_SECONDS:
+            # A clock that was put back makes an answer of the future.
+            if abs(self._clock() - self._path.stat().st_mtime) > KEPT_SECONDS:
                 return None
             rows = json.loads(self._path.read_text(encoding="utf-8"))
             return [Cost(**{**row, "month": datetime.date.fromisoformat(row["month"])}) for row in rows]

@@ -67,7 +67,7 @@ class Pages:
     def _kept(self) -> Iterator[Page]:
         paths = sorted(self._folder.glob("*.json.gz"))
         # A clock that was put back makes pages of the future.
-        if paths and not 0 <= self._clock() - paths[0].stat().st_mtime <= KEPT_SECONDS:
+        if paths and abs(self._clock() - paths[0].stat().st_mtime) > KEPT_SECONDS:
             self.forget()
             return
         for number, path in enumerate(paths):

@@ -84,6 +84,18 @@ def test_a_cache_that_cannot_be_written_stops_nothing(folder):
     assert kept_bases.read(NAME) is None
 
 
+def test_a_user_without_a_home_has_no_cache(monkeypatch):
+    """As in a container that runs as a user of no name."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    kept_bases.write(NAME, KEPT)
+    assert kept_bases.read(NAME) is None
+
+
 @pytest.mark.parametrize(("value", "used"), [(None, True), ("", True), ("false", True), ("true", False), ("1", False)])
 def test_ci_neither_reads_nor_writes_one(monkeypatch, value, used):
     monkeypatch.delenv("CI", raising=False)

@@ -85,6 +85,14 @@ def test_a_bill_that_is_not_told_says_why(answer, says):
         aws.CostExplorer(Explorer(answer).client).costs(MONTH, MONTH)
 
 
+def test_an_answer_that_goes_round_is_not_paid_again():
+    again = page(group("vision", "prod", "1"), more="second")
+    explorer = Explorer(again, again, again)
+    with pytest.raises(BillError, match="leads back to its page 'second'"):
+        aws.CostExplorer(explorer.client).costs(MONTH, MONTH)
+    assert len(explorer.asked) == 2
+
+
 def policy() -> iam.Document:
     """The policy that the page tells people to attach."""
     (text,) = re.findall(r"```json\n(\{.+?\})\n```", (ROOT / "docs" / "money.md").read_text(), re.DOTALL)
