@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -77,12 +78,17 @@ def _refuse_other(saved: Path) -> None:
 
 
 def up(stack: str, *options: str) -> int:
-    """Bring a stack up on the caller's login, under the policy pack; 1 if something refused."""
-    return _pulumi(stack, "up", "--yes", *options, timeout=_UP_SECONDS)
+    """Bring a stack up on the caller's login, under the policy pack; 1 if something refused.
+
+    After Ctrl-C, or when CI stops the job, the engine finishes the steps that it has begun: killed between the cloud's
+    answer and its state, it would leave something that nothing manages, and the stack's lock.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return _pulumi(stack, "up", "--yes", *options, timeout=_UP_SECONDS, grace=_UP_SECONDS)
 
 
-def _pulumi(stack: str, verb: str, *options: str, timeout: float) -> int:
+def _pulumi(stack: str, verb: str, *options: str, timeout: float, grace: float | None = None) -> int:
     policies = policy_options(environment_of(stack, read_any(stack)))
     command = ["pulumi", verb, "--stack", engine_name(stack), "--non-interactive", *options, *policies]
     with mistakes_told():
-        return 1 if shown(command, program(stack, project.ROOT), os.environ, timeout) else 0
+        return 1 if shown(command, program(stack, project.ROOT), os.environ, timeout, grace=grace) else 0

@@ -165,15 +165,21 @@ def _set_paths(value: Mapping[str, Any], above: str = "") -> Iterator[str]:
             yield path
 
 
-def shown(command: list[str], folder: Path, env: Mapping[str, str], timeout: float) -> int:
-    """Run the engine on this terminal, then repeat violations and protection; return its exit code."""
+def shown(
+    command: list[str], folder: Path, env: Mapping[str, str], timeout: float, *, grace: float | None = None
+) -> int:
+    """Run the engine on this terminal, then repeat violations and protection; return its exit code.
+
+    Args:
+        grace: See `ops.processes.run`.
+    """
     with tempfile.TemporaryDirectory(prefix="tidemill-engine-") as scratch:
         log, err = Path(scratch, "events"), Path(scratch, "err")
         colors = ["--color", "always"] if sys.stdout.isatty() else []
         with err.open("wb") as stderr, _terminal() as stdout:
             logged = [*command, *colors, "--event-log", str(log)]
             debugging = {**env, **_DEBUGGING}
-            code = run(logged, cwd=folder, env=debugging, timeout=timeout, stdout=stdout, stderr=stderr)
+            code = run(logged, cwd=folder, env=debugging, timeout=timeout, stdout=stdout, stderr=stderr, grace=grace)
         click.echo(without_noise(err.read_text(encoding="utf-8", errors="replace")), nl=False, err=True)
         for line in summary(events(log)):
             click.echo(line)

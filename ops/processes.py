@@ -20,11 +20,15 @@ def run(
     timeout: float,
     stdout: IO[bytes] | None = None,
     stderr: IO[bytes] | None = None,
+    grace: float | None = None,
 ) -> int:
     """Run a command on this terminal, or with its output in files, and return its exit code.
 
     The engine starts a language host and providers. They run in a session of their own, which is ended on every path: a
     provider that is left over blocks the terminal.
+
+    Args:
+        grace: Seconds for the command to end after Ctrl-C. A second Ctrl-C kills it.
 
     Raises:
         subprocess.TimeoutExpired: It took longer than `timeout` seconds.
@@ -44,7 +48,7 @@ def run(
     except KeyboardInterrupt:
         # The engine then finishes the steps it has begun and releases the stack's lock.
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(_GRACE_SECONDS)
+        process.wait(_GRACE_SECONDS if grace is None else grace)
         raise
     finally:
         end_session(process)

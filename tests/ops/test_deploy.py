@@ -1,5 +1,11 @@
 """The commands that a plan and a deploy run. A script stands in for pulumi; tests/engine applies a real plan."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 from click.testing import CliRunner
 
@@ -73,3 +79,29 @@ def test_a_mistake_of_the_caller_exits_2_before_anything_runs(pulumi, arguments,
     assert done.exit_code == 2
     assert says in done.output
     assert not pulumi.exists()
+
+
+_SLOW = """#!/bin/sh
+test "$1" = up || exit 0
+trap 'sleep 1; echo finished > {note}; exit 1' INT
+echo begun > {note}
+for turn in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 1; done
+"""
+_DEPLOY = "from ops import processes; from ops.__main__ import main; processes._GRACE_SECONDS = 0.1\n"
+_DEPLOY += "main(['deploy', '--stack', 'vision-prod'])"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_deploy_that_is_stopped_lets_the_engine_finish_its_steps(tmp_path, sent):
+    """It was killed ten seconds after Ctrl-C, and at once when CI stopped the job. Not proven: a runner that kills."""
+    note = tmp_path / "note"
+    (tmp_path / "pulumi").write_text(_SLOW.format(note=note))
+    (tmp_path / "pulumi").chmod(0o755)
+    env = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    running = subprocess.Popen([sys.executable, "-c", _DEPLOY], env=env, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not note.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(sent)
+    assert running.wait(60) != 0
+    assert note.read_text() == "finished\n"

@@ -1,9 +1,16 @@
 """A pipeline for one job, by Pulumi's Automation API: bring it up, submit a folder's files, wait, destroy it.
 
-Run it where `pulumi` is on PATH, with the cloud's login and a backend: ``python ephemeral FOLDER``.
+Run it where `pulumi` is on PATH, with the cloud's login and a backend: ``python ephemeral FOLDER``. Each run has a
+pipeline of its own, so two at once do not disturb each other. Ctrl-C destroys it too. What a run that is killed leaves
+is destroyed by hand: the README beside this folder says how.
 """
 
+import secrets
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pulumi
@@ -16,20 +23,39 @@ IMAGE = "docker.io/library/python@sha256:d650b593947451ceca829edefb119f649234041
 COUNT = 'wc -c < "$1" > "$2/bytes.txt"'
 
 
-def program() -> None:
+def program(name: str) -> None:
     """The stack. It is made for one job, so nothing in it is protected."""
     queue = Queue(images={"default": IMAGE}, capacity=[Rung(market="spot", max_cpus=32)])
-    config = StackConfig(team="vision", environment="once", queues={"cpu": queue}, allow=["purge"])
-    pipeline = Pipeline("vision-once", PipelineArgs(config=config))
+    config = StackConfig(team="vision", environment=name, queues={"cpu": queue}, allow=["purge"])
+    pipeline = Pipeline(f"vision-{name}", PipelineArgs(config=config))
     pulumi.export("pipeline_uri", pipeline.descriptor_uri)
+
+
+def _left(*_: object) -> None:
+    """Does nothing: the engine has had the signal, too."""
+
+
+@contextmanager
+def engine_works() -> Generator[None, None, None]:
+    """Leaves Ctrl-C to the engine, which finishes what it has begun and then ends with an error.
+
+    Without it this program would go on while the engine still holds the stack's lock, and could destroy nothing.
+    """
+    before = signal.signal(signal.SIGINT, _left)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def main(folder: Path) -> int:
     """Returns the number of items that failed."""
-    stack = automation.create_or_select_stack("once", project_name="tidemill-ephemeral", program=program)
+    name = f"once-{secrets.token_hex(2)}"
+    stack = automation.create_stack(name, project_name="tidemill-ephemeral", program=partial(program, name))
     stack.set_config("aws:region", automation.ConfigValue("us-west-2"))
     try:
-        uri = stack.up(on_output=print).outputs["pipeline_uri"].value
+        with engine_works():
+            uri = stack.up(on_output=print).outputs["pipeline_uri"].value
         pipeline = tidemill.Pipeline.load(uri)
         job = pipeline.submit(["sh", "-c", COUNT, "sh", "{input}", "{output}"], str(folder), queue="cpu", name="bytes")
         job.wait()
@@ -39,7 +65,8 @@ def main(folder: Path) -> int:
         return sum(outcome.status != "succeeded" for outcome in outcomes)
     finally:
         # The outputs go with the store: copy first what shall stay.
-        stack.destroy(on_output=print)
+        with engine_works():
+            stack.destroy(on_output=print, remove=True)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,19 @@ differently.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 import yaml
 
 from localcloud.cloud import GcpCloud
+from ops.processes import end_session
 from tests.engine.inventory import client, inventory
 from tests.harness import ROOT, Project, typed
 from tidemill.descriptor import Descriptor
@@ -88,6 +94,27 @@ def test_the_wrong_version_of_an_sdk_is_told_before_anything_is_created(new_exam
     assert run.errors[0].startswith("pulumi-aws: 6.83.4 is not allowed. Allowed: 7.30 or later, and earlier than 8.")
     assert "Traceback" not in run.text
     assert project.resources() == []
+
+
+def test_ctrl_c_while_a_pipeline_for_one_job_comes_up_leaves_nothing(cloud, tmp_path):
+    """A terminal sends it to the engine too. The lock of an engine that still worked used to stop the destroy, and each
+    later run. Not proven: a run that is killed, which leaves what the examples' README says how to destroy."""
+    before = inventory(cloud.env)
+    (tmp_path / "0.txt").write_text("x")
+    env = cloud.env | {"PYTHONPATH": f"{ROOT / 'tests' / 'outside'}:{ROOT}"}
+    command, log = [sys.executable, str(EXAMPLES / ONCE), str(tmp_path)], tmp_path / "log"
+    with log.open("wb") as out:
+        running = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=out, stderr=out, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 120
+        while "aws:s3:Bucket " not in log.read_text() and running.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGINT)
+        assert running.wait(120) == 1, log.read_text()
+    finally:
+        end_session(running)
+    assert "aws:s3:Bucket " in log.read_text()
+    assert inventory(cloud.env) == before
 
 
 def test_a_pipeline_for_one_job_comes_and_goes_with_it(cloud, tmp_path):
