@@ -266,6 +266,7 @@ def _file_systems(config: StackConfig, book: Book) -> Iterator[Line]:
 def _keys(config: StackConfig, book: Book) -> Iterator[Line]:
     """Keys that the stack creates; a rotation adds a version, which is billed like the first."""
     wanted = {"job store": config.store.kms_key, "logs": config.logs.kms_key, "registry": config.registry.kms_key}
+    wanted |= {"disks": config.disks.kms_key, "topics": config.topics.kms_key}
     wanted |= {f"file system {name}": made.kms_key for name, made in config.file_systems.items()}
     for what, key in wanted.items():
         if key == "create":

@@ -129,6 +129,8 @@ def check_store(store: Store) -> None:
 
 def _other_clouds(config: StackConfig) -> None:
     common.check_data(config.data, "s3")
+    common.check_key(["disks"], config.disks, AWS_KEY, "the ARN of a KMS key")
+    common.refuse(["topics"], config.topics, "kms_key", _ON_GCP, "Leave it out; Batch has no topics")
     check_store(config.store)
     check_registry(config.registry)
     common.check_values(

@@ -11,6 +11,9 @@ from .account import Account
 from .policy import Statement, allow, document
 
 CREATE = "create"
+_LAUNCHING = ("autoscaling", "batch", "ec2fleet", "spot", "spotfleet")
+"""Services whose roles start machines of Batch."""
+_RENEW = ["kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo"]
 _USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"]
 
 
@@ -22,6 +25,7 @@ def key_arn(
     more: Sequence[Statement] = (),
     *,
     purge: bool,
+    what: str | None = None,
 ) -> pulumi.Output[str] | None:
     """The ARN of the key to encrypt with, or None for the service's own.
 
@@ -29,6 +33,7 @@ def key_arn(
         wanted: None, ``create``, or the ARN of a key.
         more: statements of a new key's policy in addition to "the account's IAM policies decide".
         purge: lift the protection of a new key; data encrypted with it is unreadable once the key is deleted.
+        what: what it is for, if the component has several keys.
     """
     if wanted != CREATE:
         return None if wanted is None else pulumi.Output.from_input(wanted)
@@ -38,7 +43,7 @@ def key_arn(
         "Action": "kms:*",
         "Resource": "*",
     }
-    name = component.pulumi_resource_name
+    name = "-".join(filter(None, [component.pulumi_resource_name, what]))
     key = aws.kms.Key(
         f"{name}-key",
         description=f"Tidemill: {name}",
@@ -50,6 +55,26 @@ def key_arn(
     )
     aws.kms.Alias(f"{name}-key-alias", target_key_id=key.key_id, opts=pulumi.ResourceOptions(parent=component))
     return key.arn
+
+
+def launch_statements(account: Account) -> list[Statement]:
+    """Statements of a key's policy by which EC2 can start machines with volumes that it encrypts.
+
+    The roles that start machines have no permission for keys, and a policy that names one which the account does not
+    have yet is refused: so the account's are named by a condition. Only services of AWS can be these roles.
+    Source: https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html
+    """
+    paths = [f"role/aws-service-role/{service}.amazonaws.com/*" for service in _LAUNCHING]
+    roles = {
+        "StringEquals": {"kms:CallerAccount": account.number},
+        "ArnLike": {"aws:PrincipalArn": [account.arn("iam", path, regional=False) for path in paths]},
+    }
+    for_volumes = {**roles, "Bool": {"kms:GrantIsForAWSResource": "true"}}
+    everybody = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Resource": "*"}
+    return [
+        {**everybody, "Sid": "StartMachines", "Action": [*_USE, *_RENEW], "Condition": roles},
+        {**everybody, "Sid": "AttachVolumes", "Action": "kms:CreateGrant", "Condition": for_volumes},
+    ]
 
 
 def use_keys(keys: Sequence[pulumi.Input[str]]) -> list[Statement]:

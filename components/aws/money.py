@@ -17,11 +17,13 @@ _ENDPOINTS = 6
 
 def network(new: NewNetwork, services: Collection[str], staying: int, book: Book) -> Iterator[Line]:
     """Idle cost of a new network; `services` need interface endpoints in addition to Batch's."""
+    zones = len(new.zone_names or range(new.zones))
     if new.egress == "nat":
-        yield book.line("network: NAT gateway", 1, "nat_gateway_hour", HOURS_A_MONTH)
-        yield book.line("network: address of the NAT gateway", 1, "public_ipv4_hour", HOURS_A_MONTH)
+        gateways = zones if new.nat_per_zone else 1
+        yield book.line("network: NAT gateway", gateways, "nat_gateway_hour", HOURS_A_MONTH)
+        yield book.line("network: address of the NAT gateway", gateways, "public_ipv4_hour", HOURS_A_MONTH)
     elif new.egress == "endpoints":
-        count = (_ENDPOINTS + len(services)) * len(new.zone_names or range(new.zones))
+        count = (_ENDPOINTS + len(services)) * zones
         yield book.line("network: interface endpoints in all zones", count, "interface_endpoint_hour", HOURS_A_MONTH)
 
 

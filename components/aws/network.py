@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pulumi
 import pulumi_aws as aws
@@ -44,6 +44,8 @@ class AwsNetworkArgs:
     """The zones in place of a number of them, as letters or in full."""
     egress: str = "public"
     """How machines reach the internet: `public`, `nat` or `endpoints`; not for an existing network."""
+    nat_per_zone: bool = False
+    """With egress `nat`: a NAT gateway in each zone in place of one for all."""
     cidr: str | None = None
     """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it. Without one, a new VPC gets a /18 of
     10.0.0.0/8 that follows from its name and region, and a VPC that exists keeps its own."""
@@ -61,16 +63,24 @@ class AwsNetworkArgs:
     """Tags of all taggable resources."""
 
 
+class Routes(NamedTuple):
+    """A subnet's routes, and the one to the internet if it must be there first."""
+
+    table: aws.ec2.RouteTable
+    route: aws.ec2.Route | None = None
+
+
 class AwsNetwork(pulumi.ComponentResource):
     """Subnets and a security group with no way in, in a new VPC or an existing one.
 
     Makes: a security group and its egress rule. For a new VPC also: VPC, a subnet per zone, route table and its
     associations, S3 gateway endpoint; `public`: internet gateway and route; `nat`: also a NAT gateway with its address
     in its own public subnet (one for all zones: machines of other zones pay for traffic between zones, S3 traffic
-    bypasses it); `endpoints`: an interface endpoint per service that Batch needs, and their security group.
+    bypasses it; with `nat_per_zone` one in each zone, with route tables of their own); `endpoints`: an interface
+    endpoint per service that Batch needs, and their security group.
 
-    Costs while idle: `public` nothing; `nat` about $33 per month; `endpoints` about $7 per month, endpoint and zone
-    (list prices of us-west-2, without warranty).
+    Costs while idle: `public` nothing; `nat` about $33 per month and gateway; `endpoints` about $7 per month, endpoint
+    and zone (list prices of us-west-2, without warranty).
 
     Example:
         ```python
@@ -142,21 +152,24 @@ class AwsNetwork(pulumi.ComponentResource):
             self._route("internet", table, gateway_id=self._internet_gateway().id)
         names = zones_for(self._name_prefix, args.zones, args.zone_names, self)
         zones = {zone[-1]: zone for zone in names}
-        subnets = {letter: self._subnet("subnet", zone, letter, table, public=public) for letter, zone in zones.items()}
+        own = self._nats(table, names, per_zone=args.nat_per_zone) if args.egress == "nat" else {}
+        subnets = {
+            letter: self._subnet("subnet", zone, own.get(letter, Routes(table)), public=public)
+            for letter, zone in zones.items()
+        }
         self.zones = [*zones.values()]
         self.subnet_ids = pulumi.Output.all(*[subnet.id for subnet in subnets.values()])
         self.security_group_id = self._security_group("machines", "Machines: everything out, nothing in").id
-        if args.egress == "nat":
-            self._route("nat", table, nat_gateway_id=self._nat(nat_zone(self._name_prefix, names, self)).id)
         if args.egress == "endpoints":
             self._interface_endpoints()
-        self._s3_endpoint(table)
+        self._s3_endpoint([table, *(way.table for way in own.values())])
 
     def _block(self, index: int) -> pulumi.Output[str]:
         """A sixteenth of the VPC's range. Each zone keeps its own, independent of other zones."""
         return self._range.apply(lambda cidr: str([*ipaddress.IPv4Network(cidr).subnets(prefixlen_diff=4)][index]))
 
-    def _subnet(self, kind: str, zone: str, letter: str, table: aws.ec2.RouteTable, *, public: bool) -> aws.ec2.Subnet:
+    def _subnet(self, kind: str, zone: str, way: Routes, *, public: bool) -> aws.ec2.Subnet:
+        letter = zone[-1]
         name = f"{self._name_prefix}-{kind}-{letter}"
         first = 0 if public else _PRIVATE_BLOCKS_START
         subnet = aws.ec2.Subnet(
@@ -169,7 +182,13 @@ class AwsNetwork(pulumi.ComponentResource):
             tags=self._tags(f"{kind}-{letter}"),
             opts=self._opts,
         )
-        aws.ec2.RouteTableAssociation(f"{name}-routes", subnet_id=subnet.id, route_table_id=table.id, opts=self._opts)
+        aws.ec2.RouteTableAssociation(
+            f"{name}-routes",
+            subnet_id=subnet.id,
+            route_table_id=way.table.id,
+            # The way out of machines that run moves only when the new one leads somewhere.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=way.route),
+        )
         return subnet
 
     def _route_table(self, suffix: str) -> aws.ec2.RouteTable:
@@ -177,8 +196,8 @@ class AwsNetwork(pulumi.ComponentResource):
             f"{self._name_prefix}-{suffix}", vpc_id=self.vpc_id, tags=self._tags(suffix), opts=self._opts
         )
 
-    def _route(self, suffix: str, table: aws.ec2.RouteTable, **target: Any) -> None:
-        aws.ec2.Route(
+    def _route(self, suffix: str, table: aws.ec2.RouteTable, **target: Any) -> aws.ec2.Route:
+        return aws.ec2.Route(
             f"{self._name_prefix}-route-{suffix}",
             route_table_id=table.id,
             destination_cidr_block=_ANYWHERE,
@@ -191,17 +210,34 @@ class AwsNetwork(pulumi.ComponentResource):
             f"{self._name_prefix}-gateway", vpc_id=self.vpc_id, tags=self._tags("gateway"), opts=self._opts
         )
 
-    def _nat(self, zone: str) -> aws.ec2.NatGateway:
-        gateway = self._internet_gateway()
-        table = self._route_table("public-routes")
-        self._route("internet", table, gateway_id=gateway.id)
-        subnet = self._subnet("public", zone, zone[-1], table, public=True)
-        address = aws.ec2.Eip(f"{self._name_prefix}-address", domain="vpc", tags=self._tags("address"), opts=self._opts)
+    def _nats(self, table: aws.ec2.RouteTable, zones: Sequence[str], *, per_zone: bool) -> dict[str, Routes]:
+        """NAT gateways: one that serves every zone, and on request one for each of the others; returns their ways out
+        by letters. The first keeps its name and place, so that a change of the number moves no gateway."""
+        first = nat_zone(self._name_prefix, zones, self, stays=per_zone)
+        gateway, routes = self._internet_gateway(), self._route_table("public-routes")
+        self._route("internet", routes, gateway_id=gateway.id)
+        self._route("nat", table, nat_gateway_id=self._nat("public", first, "", Routes(routes), gateway).id)
+        ways = {}
+        for zone in zones if per_zone else ():
+            if zone != first:
+                suffix = f"-{zone[-1]}"
+                made = self._nat("nat", zone, suffix, Routes(routes), gateway)
+                own = self._route_table(f"routes{suffix}")
+                ways[zone[-1]] = Routes(own, self._route(f"nat{suffix}", own, nat_gateway_id=made.id))
+        return ways
+
+    def _nat(
+        self, kind: str, zone: str, suffix: str, way: Routes, gateway: aws.ec2.InternetGateway
+    ) -> aws.ec2.NatGateway:
+        subnet = self._subnet(kind, zone, way, public=True)
+        address = aws.ec2.Eip(
+            f"{self._name_prefix}-address{suffix}", domain="vpc", tags=self._tags(f"address{suffix}"), opts=self._opts
+        )
         return aws.ec2.NatGateway(
-            f"{self._name_prefix}-nat",
+            f"{self._name_prefix}-nat{suffix}",
             allocation_id=address.allocation_id,
             subnet_id=subnet.id,
-            tags=self._tags("nat"),
+            tags=self._tags(f"nat{suffix}"),
             # The address needs the internet gateway, and AWS refuses to detach the gateway while the address is mapped.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[gateway]),
         )
@@ -225,13 +261,13 @@ class AwsNetwork(pulumi.ComponentResource):
         )
         return group
 
-    def _s3_endpoint(self, table: aws.ec2.RouteTable) -> None:
+    def _s3_endpoint(self, tables: Sequence[aws.ec2.RouteTable]) -> None:
         aws.ec2.VpcEndpoint(
             f"{self._name_prefix}-s3",
             vpc_id=self.vpc_id,
             service_name=account_of(self).endpoint("s3", interface=False),
             vpc_endpoint_type="Gateway",
-            route_table_ids=[table.id],
+            route_table_ids=[table.id for table in tables],
             tags=self._tags("s3"),
             opts=self._opts,
         )

@@ -19,6 +19,7 @@ from .account import account_of
 from .budget import AwsBudget, AwsBudgetArgs
 from .file_system import AwsFileSystem, AwsFileSystemArgs
 from .identity import AwsIdentity, AwsIdentityArgs, publish_statements
+from .key import key_arn, launch_statements
 from .logs import AwsLogs, AwsLogsArgs
 from .monitoring.metrics import NAMESPACE
 from .monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
@@ -55,6 +56,7 @@ class AwsParts:
         self.identity = self._make_identity(name)
         self._budget = self._make_budget(name)
         self.file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
+        self.disk_key = self._make_disk_key(parent)
         self._services = make_queues(name, config, self)
         self._monitoring = self._make_monitoring(name)
         self._grant()
@@ -211,6 +213,11 @@ class AwsParts:
             tags=self.tags,
         )
         return AwsFileSystem(f"{name}-fs-{key}", args, self.child)
+
+    def _make_disk_key(self, parent: pulumi.ComponentResource) -> pulumi.Output[str] | None:
+        """The key of the machines' volumes; a new one admits the roles that start machines."""
+        wanted, admitted = self.config.disks.kms_key, launch_statements(self.account)
+        return key_arn(parent, wanted, self.account, self.tags, admitted, purge=self.config.may_purge, what="disks")
 
     def _grant(self) -> None:
         config, identity = self.config, self.identity

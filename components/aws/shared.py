@@ -36,6 +36,8 @@ class AwsSharedArgs:
     """Number of availability zones, one subnet each, 1 to 6. A network that has subnets keeps their zones."""
     zone_names: list[str] | None = None
     """The zones in place of a number of them, as letters or in full."""
+    nat_per_zone: bool = False
+    """With egress `nat`: a NAT gateway in each zone in place of one for all."""
     cidr: str | None = None
     """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it. Without one, a new VPC gets a /18 of
     10.0.0.0/8 that follows from its name and region, and a VPC that exists keeps its own."""
@@ -89,6 +91,7 @@ class AwsShared(pulumi.ComponentResource):
                 zones=args.zones,
                 zone_names=args.zone_names,
                 egress=args.egress,
+                nat_per_zone=args.nat_per_zone,
                 cidr=args.cidr,
                 ipam_pool=args.ipam_pool,
                 netmask=args.netmask,

@@ -80,12 +80,25 @@ def zones_for(network: str, count: int, names: Sequence[str] | None, parent: pul
     return sorted(zones[:count])
 
 
-def nat_zone(network: str, zones: Sequence[str], parent: pulumi.Resource) -> str:
-    """The zone of a new network's NAT gateway: where it stands, if that is still one of `zones`; else the first.
+def nat_zone(network: str, zones: Sequence[str], parent: pulumi.Resource, *, stays: bool = False) -> str:
+    """The zone of a new network's first NAT gateway: where it stands, if that is still one of `zones`; else the first.
 
     If several networks of the account have the name and their gateways' zones differ, it is the first too.
+
+    Args:
+        stays: refuse to move it, because the zone that it would move to has a gateway already.
+
+    Raises:
+        ConfigError: it would have to move.
     """
     found = {zone for stands in _zones_by_vpc(network, "public", parent).values() for zone in stands}
+    if stays and len(found) == 1 and not found <= {*zones}:
+        raise ConfigError(
+            "tidemill:network.create.nat_per_zone",
+            "true",
+            f"zones that include {next(iter(found))}, where the first NAT gateway stands; these are {', '.join(zones)}",
+            "Keep the zone, or set nat_per_zone to false for one `pulumi up` with the new zones",
+        )
     return next(iter(found)) if len(found) == 1 and found <= {*zones} else zones[0]
 
 

@@ -151,4 +151,6 @@ _ALLOWED_KEY = "the ARN of a KMS key, or create; on GCP projects/p/locations/l/k
 StoreKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "store.kms_key")]
 LogsKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "logs.kms_key")]
 RegistryKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "registry.kms_key")]
+DisksKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "disks.kms_key")]
+TopicsKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "topics.kms_key")]
 FileSystemKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "file_systems.kms_key")]

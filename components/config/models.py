@@ -14,6 +14,7 @@ from .access_models import Access
 from .budget_models import Budget
 from .file_system_models import FileSystem
 from .import_models import Imports
+from .key_models import Disks, Topics
 from .later import LogsKey, RegistryKey, StoreKey, Text, from_resource, is_plain
 from .model import Model
 from .monitoring_models import Monitoring
@@ -168,6 +169,8 @@ class StackConfig(Model):
     store: Store = Field(default=Store(), description="The job store.")
     registry: Registry = Field(default=Registry(), description="The team's image repositories.")
     logs: Logs = Field(default=Logs(), description="The workers' log lines.")
+    disks: Disks = Field(default=Disks(), description="The machines' disks.")
+    topics: Topics = Field(default=Topics(), description="The queues' topics on GCP.")
     monitoring: Monitoring = Field(
         default=Monitoring(),
         description="A dashboard, and alarms for the people who must know.",

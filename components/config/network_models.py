@@ -34,6 +34,12 @@ class NewNetwork(Model):
         "AWS 6 or more interface endpoints, each about $7 per month and zone idle; on GCP Private Google Access, "
         "nothing idle.",
     )
+    nat_per_zone: bool = Field(
+        default=False,
+        description="AWS only, with egress nat: a NAT gateway in each zone, each about $37 per month with its address. "
+        "A zone that fails then takes no other's way out with it, and nothing is paid for traffic between zones. An "
+        "account has 5 addresses per region unless it asked for more. On GCP Cloud NAT spans the region's zones.",
+    )
     cidr: Annotated[str, matching(RANGE, "an IPv4 range such as 10.4.0.0/16, /16 to /20")] | None = Field(
         default=None,
         description="Address range of the VPC, /16 to /20; every zone gets a sixteenth of it. On GCP all of it is the "

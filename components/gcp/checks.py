@@ -103,6 +103,8 @@ def _other_clouds(config: StackConfig) -> None:
     hint = "Leave it out; an organization policy or a deny policy bounds service accounts"
     common.refuse([], config, "permission_boundary", _ON_AWS, hint)
     check_on_gcp(config)
+    common.check_key(["disks"], config.disks, GCP_KEY, _KEY)
+    common.check_key(["topics"], config.topics, GCP_KEY, _KEY)
     check_store(config.store)
     check_registry(config.registry)
     common.check_values(
@@ -137,6 +139,7 @@ def check_new(new: NewNetwork, path: Sequence[str]) -> None:
     """A new network has no keys that only AWS has."""
     for key in ("zones", "zone_names"):
         common.refuse(path, new, key, _ON_AWS, "Leave it out; a subnetwork spans its region's zones")
+    common.refuse(path, new, "nat_per_zone", _ON_AWS, "Leave it out; Cloud NAT spans its region's zones")
     for key in ("ipam_pool", "netmask"):
         common.refuse(path, new, key, _ON_AWS, "Give the range in cidr")
 

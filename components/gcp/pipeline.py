@@ -17,6 +17,7 @@ from ..shared import check_region, shared_output
 from .budget import GcpBudget, GcpBudgetArgs
 from .file_system import GcpFileSystem, GcpFileSystemArgs, range_of
 from .identity import GcpIdentity, GcpIdentityArgs
+from .key import key_name
 from .logs import GcpLogs, GcpLogsArgs
 from .member import Member, account_id
 from .monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
@@ -49,6 +50,8 @@ class GcpParts:
         self.identity = GcpIdentity(f"{name}-identity", access, self.child)
         self._budget = self._make_budget(name)
         self.file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
+        self.disk_key = self._make_key(parent, project, "disks", config.disks.kms_key, "compute-system")
+        self.topic_key = self._make_key(parent, project, "topics", config.topics.kms_key, "gcp-sa-pubsub")
         self._services = make_queues(name, config, self)
         self._monitoring = self._make_monitoring(name)
         self._grant_machines()
@@ -81,6 +84,13 @@ class GcpParts:
     def _make_logs(self, name: str) -> GcpLogs:
         args = GcpLogsArgs(**self.config.logs.model_dump(), purge=self.config.may_purge, labels=self.labels)
         return GcpLogs(f"{name}-logs", args, self.child)
+
+    def _make_key(
+        self, parent: pulumi.Resource, project: Project, what: str, wanted: pulumi.Input[str] | None, agent: str
+    ) -> pulumi.Output[str] | None:
+        """A key of something that has no component of its own; a new one admits the service agent that uses it."""
+        member, purge = Member(what, project.agent(agent)), self.config.may_purge
+        return key_name(parent, wanted, project, member, self.labels, purge=purge, what=what)
 
     def _make_network(self, name: str) -> GcpNetwork:
         existing, new = self.config.network.existing, self.config.network.create

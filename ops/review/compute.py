@@ -6,6 +6,7 @@ from typing import Any
 from ops.review.diffs import at, parts, roots
 from ops.review.document import Step
 from ops.review.models import Finding, Severity
+from ops.review.values import is_unknown
 
 ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
 QUEUE = "aws:batch/jobQueue:JobQueue"
@@ -18,6 +19,17 @@ TEMPLATES = (
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
     "gcp:compute/instanceTemplate:InstanceTemplate",
 )
+
+_SEALED = {
+    "aws:ec2/launchTemplate:LaunchTemplate": (
+        "blockDeviceMappings[0].ebs.kmsKeyId",
+        "the service-linked roles of Auto Scaling and Spot",
+    ),
+    **dict.fromkeys(TEMPLATES, ("disks[0].diskEncryptionKey.kmsKeySelfLink", "Compute Engine's service agent")),
+}
+"""Where templates name the key of disks, and whom it has to admit.
+Sources: https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html and
+https://cloud.google.com/compute/docs/disks/customer-managed-encryption"""
 
 # Networks of running machines: they cannot be deleted before these have stopped.
 _WHOLE_NETWORKS = ("aws:ec2/vpc:Vpc", "gcp:compute/network:Network")
@@ -56,9 +68,20 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield from _autoscaler(step)
         elif step.type in _NETWORKS and (step.op == "replace" or (step.op == "delete" and staying)):
             yield _network(step)
-        elif step.type in TEMPLATES and step.op == "replace":
+        elif step.type in _SEALED and step.op in ("create", "update", "replace"):
+            yield from _sealed(step)
+        if step.type in TEMPLATES and step.op == "replace":
             title = "new template: new machines use it, running ones keep theirs"
             yield Finding("low", "jobs-interrupted", step.name, step.urn, title, _because(step))
+
+
+def _sealed(step: Step) -> Iterator[Finding]:
+    """A key of the company's own for disks; one that this stack makes admits whoever starts machines."""
+    path, admits = _SEALED[step.type]
+    old, new = (at(side, parts(path)) for side in (step.old, step.new))
+    if isinstance(new, str) and not is_unknown(new) and new != old:
+        title = "disks of new machines need another key: none starts unless its policy admits who starts them"
+        yield Finding("medium", "jobs-interrupted", step.name, step.urn, title, (f"{new} has to admit {admits}.",))
 
 
 def _network(step: Step) -> Finding:

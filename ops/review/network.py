@@ -25,6 +25,7 @@ _BLOCKS = {
     "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock": "account",
 }
 _FIREWALL = "gcp:compute/firewall:Firewall"
+_ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
 _SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
 _BUCKET = "gcp:storage/bucket:Bucket"
 _WORLD = frozenset({"0.0.0.0/0", "::/0"})
@@ -50,6 +51,9 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield from _prevention(step)
         elif step.type in TEMPLATES and step.op in ("update", "replace"):
             yield from _moved(step)
+        elif step.type == _ASSOCIATION and step.op == "update" and step.old.get("subnetId") == step.new.get("subnetId"):
+            title = "machines of a zone get another way out: connections that are open end once"
+            yield _finding(step, "medium", title, "Programs that ask again go on; running machines stay.")
         elif step.type == _SUBNETWORK and step.op == "update":
             yield from _range(step)
         elif step.type == _EGRESS and step.op in ("create", "update", "replace"):

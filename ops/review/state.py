@@ -55,6 +55,11 @@ _COPIES = {
 _RETAINS = ("aws:cloudwatch/logGroup:LogGroup", "gcp:logging/projectBucketConfig:ProjectBucketConfig")
 _OVERWRITTEN = "no longer keeps overwritten objects"
 _KEY = "new objects are no longer encrypted with your key"
+_DISKS = "disks of new machines are no longer encrypted with your key"
+_TEMPLATES = (
+    "aws:ec2/launchTemplate:LaunchTemplate",
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+)
 _SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
     (
         "aws:s3/bucketVersioning:BucketVersioning",
@@ -70,6 +75,12 @@ _SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
     ),
     ("gcp:storage/bucket:Bucket", "versioning.enabled", True, "state-expires", _OVERWRITTEN),
     ("gcp:storage/bucket:Bucket", "encryption.defaultKmsKeyName", None, "protection-lifted", _KEY),
+    (_TEMPLATES[0], "blockDeviceMappings[0].ebs.kmsKeyId", None, "protection-lifted", _DISKS),
+    (_TEMPLATES[1], "disks[0].diskEncryptionKey.kmsKeySelfLink", None, "protection-lifted", _DISKS),
+    (
+        "gcp:pubsub/topic:Topic",
+        "kmsKeyName", None, "protection-lifted", "new messages are no longer encrypted with your key",
+    ),
 )  # fmt: skip
 """Settings of what holds data, on AWS resources of their own: type, path, value while it is on (None for any), and the
 kind and title of the finding when it is off."""
@@ -176,7 +187,7 @@ def _owners(state: State | None) -> set[str]:
 
 
 def _switched_off(step: Step, deleted: set[str]) -> Iterator[Finding]:
-    if step.op == "delete" and (step.type in HOLDS or _owners(step.old_state) & deleted):
+    if step.op == "delete" and (step.type in (*HOLDS, *_TEMPLATES) or _owners(step.old_state) & deleted):
         return  # The holder of the data goes, which says more.
     for kind, path, on, finding, title in _SETTINGS:
         sides = (at(side, parts(path)) for side in (step.old, step.new))

@@ -210,6 +210,37 @@ def test_nat_stays_in_its_zone(stands, names, wanted):
     assert made.one("ec2.NatGateway").inputs["subnetId"] == f"n-public-{wanted[-1]}-id"
 
 
+def test_a_gateway_in_each_zone_leaves_the_first_one_as_it_is():
+    one, each = network(zones=3, egress="nat"), network(zones=3, egress="nat", nat_per_zone=True)
+    before, after = ({(made.type, made.name): made.inputs for made in recorder.resources} for recorder in (one, each))
+    moved = {name for (kind, name), inputs in before.items() if after[kind, name] != inputs}
+    assert moved == {"n-subnet-b-routes", "n-subnet-c-routes", "n-s3"}
+    assert [made.name for made in each.of("ec2.NatGateway")] == ["n-nat", "n-nat-b", "n-nat-c"]
+    blocks = [subnet.inputs["cidrBlock"] for subnet in each.of("ec2.Subnet")]
+    assert len({*blocks}) == len(blocks) == 6
+    tables = {made.name: made.inputs["routeTableId"] for made in each.of("ec2.RouteTableAssociation")}
+    assert [tables[f"n-subnet-{letter}-routes"] for letter in "abc"] == [
+        "n-routes-id",
+        "n-routes-b-id",
+        "n-routes-c-id",
+    ]
+    assert {tables[f"n-nat-{letter}-routes"] for letter in "bc"} == {"n-public-routes-id"}
+    out = {made.inputs["routeTableId"]: made.inputs.get("natGatewayId") for made in each.of("ec2.Route")}
+    assert (out["n-routes-b-id"], out["n-routes-c-id"]) == ("n-nat-b-id", "n-nat-c-id")
+    gateway = each.one("ec2.VpcEndpoint", "n-s3").inputs
+    assert gateway["routeTableIds"] == ["n-routes-id", "n-routes-b-id", "n-routes-c-id"]
+
+
+def test_the_first_gateway_does_not_move_to_where_another_stands():
+    subnets = {"subnet-1": B}
+    recorder = Recorder(subnets=subnets, named_subnets={"subnet-1": ("vpc-1", "n-public-b")})
+    args = AwsNetworkArgs(egress="nat", nat_per_zone=True, zone_names=["a", "c"])
+    with pytest.raises(ConfigError) as caught:
+        run_with(recorder, lambda: AwsNetwork("n", args))
+    assert caught.value.what == "tidemill:network.create.nat_per_zone"
+    assert B in caught.value.allowed
+
+
 def test_endpoints_need_no_internet():
     made = network(zones=2, egress="endpoints", extra_endpoints=["secretsmanager"])
     assert not made.of("ec2.InternetGateway")

@@ -98,6 +98,10 @@ def test_what_steers_the_component_is_plain_and_what_may_come_from_another_resou
     late = {f"{name}.{key}" for name, keys in types.items() for key, value in keys.items() if not value.get("plain")}
     assert late == {
         "Access.submitters",
+        "Disks.kmsKey",
+        "StackConfig.disks",
+        "StackConfig.topics",
+        "Topics.kmsKey",
         "Budget.billingAccount",
         "Data.kmsKeys",
         *(f"ExistingNetwork.{key}" for key in ("vpcId", "subnetIds", "network", "subnetwork")),

@@ -101,8 +101,8 @@ _WRITE_EC2 = (
     "DeleteInternetGateway DeleteNatGateway DeleteNetworkInterface DeletePlacementGroup DeleteRoute DeleteRouteTable "
     "DeleteSecurityGroup DeleteSubnet DeleteTags DeleteVpc DeleteVpcEndpoints DetachInternetGateway "
     "DisassociateAddress DisassociateRouteTable ModifyNetworkInterfaceAttribute ModifySecurityGroupRules "
-    "ModifySubnetAttribute ModifyVpcAttribute ModifyVpcEndpoint ReleaseAddress RevokeSecurityGroupEgress "
-    "RevokeSecurityGroupIngress"
+    "ModifySubnetAttribute ModifyVpcAttribute ModifyVpcEndpoint ReleaseAddress ReplaceRouteTableAssociation "
+    "RevokeSecurityGroupEgress RevokeSecurityGroupIngress"
 )
 _EC2_KINDS = (
     "elastic-ip", "internet-gateway", "natgateway", "network-interface", "placement-group", "route-table",

@@ -64,6 +64,8 @@ def check_range(new: NewNetwork, path: Sequence[str]) -> None:
         refuse(path, new, "netmask", "only with ipam_pool", "Write the prefix length behind the range in cidr")
     elif new.cidr is not None:
         refuse(path, new, "cidr", "nothing together with ipam_pool, which gives the range", "Keep one of them")
+    if new.nat_per_zone and new.egress != "nat":
+        refuse(path, new, "nat_per_zone", "only with egress nat", "Set egress: nat, or leave it out")
     if new.zone_names is not None:
         refuse(path, new, "zones", "nothing together with zone_names", "Keep one of them")
 

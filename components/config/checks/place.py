@@ -58,6 +58,8 @@ def _used(config: StackConfig) -> Iterator[Named]:
     yield ("store", "kms_key"), config.store.kms_key
     yield ("logs", "kms_key"), config.logs.kms_key
     yield ("registry", "kms_key"), config.registry.kms_key
+    yield ("disks", "kms_key"), config.disks.kms_key
+    yield ("topics", "kms_key"), config.topics.kms_key
     for name, made in config.file_systems.items():
         yield ("file_systems", name, "kms_key"), made.kms_key
     for name, queue in config.queues.items():

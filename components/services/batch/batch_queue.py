@@ -79,6 +79,9 @@ class AwsBatchQueueArgs:
     """Hosts, domains and IPv4 ranges that are reached without the proxy, such as those of a VPC's endpoints."""
     certificates: str | None = None
     """Authorities that machines, the worker and jobs trust in addition to the public ones, as PEM."""
+    disk_key: pulumi.Input[str] | None = None
+    """ARN of a KMS key for the machines' volumes, in place of the account's default. Its policy must admit the
+    service-linked roles that start machines."""
     imported: str | None = None
     """ARN of an existing job queue to import; it keeps its name."""
     replace: bool = False
@@ -181,7 +184,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         args, out = self._args, self._outbound
         pointer = f"/{self._pointer}" if args.worker_image is not None else None
         data = boot_data(settings, args.store_uri, pointer, out)
-        return Boot(data, args.tags)
+        return Boot(data, args.disk_key, args.tags)
 
     @property
     def _pointer(self) -> str:

@@ -21,9 +21,10 @@ _SMALL_GPU = "g6f.large"
 
 @dataclass
 class Boot:
-    """User data and tags, which all launch templates of a queue share."""
+    """User data, key and tags, which all launch templates of a queue share."""
 
     user_data: pulumi.Input[str]
+    kms_key: pulumi.Input[str] | None
     tags: Mapping[str, str] | None
 
 
@@ -59,6 +60,7 @@ def launch_template(
         volume_type="gp3",
         volume_size=settings.disk_gib,
         encrypted="true",
+        kms_key_id=boot.kms_key,
         delete_on_termination="true",
     )
     return aws.ec2.LaunchTemplate(

@@ -59,6 +59,7 @@ class BatchQueues(ServiceQueues):
             file_systems={key: made.source for key, made in parts.file_systems.items()},
             imported=existing.job_queue if existing else None,
             **parts.outbound(),
+            disk_key=parts.disk_key,
             replace=config.may_replace,
             tags=parts.tags,
         )

@@ -58,6 +58,7 @@ class Fleet:
     external_address: bool
     service_account_email: pulumi.Input[str]
     labels: Mapping[str, pulumi.Input[str]] | None
+    disk_key: pulumi.Input[str] | None
     zones: Sequence[str]
     """The zones that machines start in; empty for those that Compute Engine picks."""
     replace: bool
@@ -188,12 +189,17 @@ def _scheduling(rung: Rung, machine: MachineType) -> gcp.compute.RegionInstanceT
 def _disks(fleet: Fleet, machine: MachineType) -> list[gcp.compute.RegionInstanceTemplateDiskArgs]:
     """Scratch is on the boot disk, as on AWS: it needs no formatting, and one disk's speed grows with its size."""
     disk = gcp.compute.RegionInstanceTemplateDiskArgs
+    key = fleet.disk_key
+    encrypted = (
+        None if key is None else gcp.compute.RegionInstanceTemplateDiskDiskEncryptionKeyArgs(kms_key_self_link=key)
+    )
     boot = disk(
         source_image=_boot(fleet, machine),
         boot=True,
         auto_delete=True,
         disk_type=_kind(machine),
         disk_size_gb=fleet.settings.disk_gib,
+        disk_encryption_key=encrypted,
         labels=fleet.labels,
     )
     if not fleet.settings.gcp.extra_disk_gib:
@@ -204,6 +210,7 @@ def _disks(fleet: Fleet, machine: MachineType) -> list[gcp.compute.RegionInstanc
         auto_delete=True,
         disk_type=_kind(machine),
         disk_size_gb=fleet.settings.gcp.extra_disk_gib,
+        disk_encryption_key=encrypted,
         labels=fleet.labels,
     )
     return [boot, extra]
@@ -267,6 +274,8 @@ def _other_disks(
     disk = gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyInstanceSelectionDiskArgs
     label = gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyInstanceSelectionDiskLabelArgs
     labels = [label(key=key, value=value) for key, value in (fleet.labels or {}).items()] or None
+    sealed = gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyInstanceSelectionDiskDiskEncryptionKeyArgs
+    encrypted = None if fleet.disk_key is None else sealed(kms_key_self_link=fleet.disk_key)
     return [
         disk(
             source_image=_full_link(_boot(fleet, machine)) if each.boot else None,
@@ -275,6 +284,7 @@ def _other_disks(
             auto_delete=each.auto_delete,
             disk_type=each.disk_type,
             disk_size_gb=each.disk_size_gb,
+            disk_encryption_key=encrypted,
             labels=labels,
         )
         for each in _disks(fleet, machine)

@@ -54,6 +54,7 @@ def messages(
     *,
     purge: bool,
     imported: ImportedTopic | None = None,
+    key: pulumi.Input[str] | None = None,
 ) -> Messages:
     """A topic with its subscription, both new or imported, and a second pair for dead letters.
 
@@ -64,10 +65,11 @@ def messages(
     topic = gcp.pubsub.Topic(
         child_name(f"{name}-topic", _short(existing)),
         name=_short(existing),
+        kms_key_name=None if existing else key,
         labels=labels,
         opts=_taken_over(kept, existing),
     )
-    dead = gcp.pubsub.Topic(f"{name}-dead", labels=labels, opts=kept)
+    dead = gcp.pubsub.Topic(f"{name}-dead", kms_key_name=key, labels=labels, opts=kept)
     dead_letters = _subscription(f"{name}-dead", dead, None, labels, kept)
     policy = gcp.pubsub.SubscriptionDeadLetterPolicyArgs(dead_letter_topic=dead.id, max_delivery_attempts=DELIVERIES)
     existing = imported.subscription if imported else None

@@ -62,6 +62,8 @@ class PubsubQueues(ServiceQueues):
             proxy=config.proxy.url if config.proxy else None,
             no_proxy=(config.proxy.no_proxy if config.proxy else None) or [],
             certificates=config.certificates,
+            disk_key=parts.disk_key,
+            topic_key=parts.topic_key,
             replace=config.may_replace,
             purge=config.may_purge,
             labels=parts.labels,

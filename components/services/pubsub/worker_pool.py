@@ -65,6 +65,10 @@ class GcpWorkerPoolArgs:
     """Hosts, domains and IPv4 ranges that are reached without the proxy."""
     certificates: str | None = None
     """Authorities that machines, the worker and jobs trust in addition to the public ones, as PEM."""
+    disk_key: pulumi.Input[str] | None = None
+    """Full name of a key for the machines' disks that admits Compute Engine's service agent."""
+    topic_key: pulumi.Input[str] | None = None
+    """Full name of a key for the messages that admits Pub/Sub's service agent; not for an imported topic."""
     imported_topic: str | None = None
     """Full name of an existing topic to import with its subscription; both keep their names."""
     imported_subscription: str | None = None
@@ -136,7 +140,9 @@ class GcpWorkerPool(pulumi.ComponentResource):
         imported = None
         if args.imported_topic and args.imported_subscription:
             imported = ImportedTopic(args.imported_topic, args.imported_subscription)
-        self._messages = messages(name, self, project, args.labels, purge=args.purge, imported=imported)
+        self._messages = messages(
+            name, self, project, args.labels, purge=args.purge, imported=imported, key=args.topic_key
+        )
         fleet = self._fleet(args, settings, project, self._messages)
         groups = [
             instance_group(f"{name}-{rung.market.replace('_', '-')}", rung, fleet, self, first=number == 0)
@@ -189,6 +195,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
             external_address=args.external_address,
             service_account_email=args.service_account_email,
             labels=args.labels,
+            disk_key=args.disk_key,
             zones=zones,
             replace=args.replace or args.purge,
             after=made.ready,

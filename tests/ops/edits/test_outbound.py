@@ -1,4 +1,4 @@
-"""Proxies and authorities of machines in a review."""
+"""Proxies, authorities and keys of machines in a review."""
 
 import json
 
@@ -63,3 +63,50 @@ def test_another_way_out_is_told(kind, old, new, said):
 def test_a_boot_script_that_is_not_known_says_nothing():
     before, unknown = booted(proxy=PROXY)[LAUNCH], {"userData": UNKNOWN}
     assert told(step("update", LAUNCH, old=before, new=unknown), kind="network-opened") == []
+
+
+OWN = {
+    LAUNCH: "arn:aws:kms:us-west-2:123456789012:key/0a",
+    TEMPLATE: "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k",
+}
+
+
+def sealed(kind, key):
+    """Inputs of a template whose disks have a key, or none."""
+    if kind == LAUNCH:
+        return {"blockDeviceMappings": [{"ebs": {"encrypted": "true", **({"kmsKeyId": key} if key else {})}}]}
+    return {"disks": [{"boot": True, **({"diskEncryptionKey": {"kmsKeySelfLink": key}} if key else {})}]}
+
+
+@pytest.mark.parametrize("kind", [LAUNCH, TEMPLATE])
+def test_a_key_of_disks_that_goes_is_told(kind):
+    op = "update" if kind == LAUNCH else "replace"
+    lost = step(op, kind, old=sealed(kind, OWN[kind]), new=sealed(kind, None), diff={"disks": "update"})
+    (found,) = told(lost, kind="protection-lifted")
+    assert (found.severity, found.title) == ("high", "disks of new machines are no longer encrypted with your key")
+    assert told(step("delete", kind, old=sealed(kind, OWN[kind])), kind="protection-lifted") == []
+
+
+@pytest.mark.parametrize("kind", [LAUNCH, TEMPLATE])
+def test_a_key_of_ones_own_for_disks_says_whom_it_has_to_admit(kind):
+    op = "update" if kind == LAUNCH else "replace"
+    given = step(op, kind, old=sealed(kind, None), new=sealed(kind, OWN[kind]), diff={"disks": "update"})
+    (found,) = [each for each in told(given, kind="jobs-interrupted") if "another key" in each.title]
+    assert found.severity == "medium"
+    assert OWN[kind] in found.details[0]
+    made = step(op, kind, old=sealed(kind, None), new=sealed(kind, UNKNOWN), diff={"disks": "update"})
+    assert not [each for each in told(made, kind="jobs-interrupted") if "another key" in each.title]
+
+
+def test_a_key_of_messages_that_goes_is_told():
+    topic = "gcp:pubsub/topic:Topic"
+    lost = step("update", topic, old={"kmsKeyName": OWN[TEMPLATE]}, new={}, diff={"kmsKeyName": "delete"})
+    assert [each.severity for each in told(lost, kind="protection-lifted")] == ["high"]
+
+
+def test_another_gateway_of_a_zone_is_told():
+    association = "aws:ec2/routeTableAssociation:RouteTableAssociation"
+    old, new = ({"subnetId": "subnet-1", "routeTableId": table} for table in ("rtb-1", "rtb-2"))
+    moved = step("update", association, old=old, new=new, diff={"routeTableId": "update"})
+    (found,) = told(moved, kind="network-opened")
+    assert (found.severity, found.title.partition(":")[0]) == ("medium", "machines of a zone get another way out")
