@@ -35,6 +35,8 @@ _TIMEOUT_SECONDS = 60
 
 _FAMILY = re.compile(r"(?P<name>[A-Z]\d+[A-Z]?)( AMD| Arm| Predefined)?")
 """`C3`, `N2D AMD`, `T2A Arm`; custom types and sole tenancy are other products."""
+_REGION = re.compile(r"[a-z0-9-]+")
+"""A region's name becomes a file's."""
 _PART = re.compile(r"(?P<spot>Spot Preemptible )?(?P<family>[\w ]+?) Instance (?P<part>Core|Ram) running in .+")
 _GPU = re.compile(r"Nvidia (?P<model>[A-Z][\w ]+?) GPU (attached to (?P<spot>Spot Preemptible) VMs )?running in .+")
 _DISK = re.compile(
@@ -89,7 +91,8 @@ class Gcp:
     def regions(self) -> list[str]:
         """Every region in which the catalogue sells a machine."""
         sold = (sku for sku in self._skus if _PART.fullmatch(sku["description"]))
-        return sorted({region for sku in sold for region in sku["serviceRegions"]} - {"global"})
+        named = {region for sku in sold for region in sku["serviceRegions"]} - {"global"}
+        return sorted(region for region in named if _REGION.fullmatch(region))
 
     def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
         """Ask GCP for some parts of a region; it publishes no interruptions."""

@@ -722,6 +722,13 @@ def test_the_catalogue_is_read_once_for_all_regions_and_continues(tmp_path):
     assert [each["pageToken"] for each in catalog.asked] == ["second"]
 
 
+def test_a_region_of_the_catalogue_names_no_other_file(tmp_path):
+    catalog = Catalog(
+        skus=[each for where in ("../own", "us-west1", "a/b", "x\n") for each in parts("N2", 1, 1, where=where)]
+    )
+    assert gcp.Gcp(catalog, folder=tmp_path).regions() == ["us-west1"]  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("status", [400, 403, 500])
 def test_a_catalogue_that_refuses_is_not_asked_again_for_each_region(tmp_path, status):
     with pytest.raises(region.RefusedError, match=str(status)):
