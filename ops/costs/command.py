@@ -21,6 +21,7 @@ from ops.estimate import of_stack
 from ops.prices.region import today
 from ops.project import STACKS, told
 from tidemill.errors import CallerError
+from tidemill.visible import visible
 
 UNTAGGED = "untagged"
 _LOGIN = ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN", "GOOGLE_APPLICATION_CREDENTIALS")
@@ -221,7 +222,9 @@ def notes(
         told.append(f"Estimates are in USD; costs in {', '.join(others)} are not compared with them.")
     if any(row.most is not None and not row.estimate_complete for row in rows):
         told.append("`+`: some price of the estimate is unknown, so it is a minimum.")
-    if strange := sorted({f"{row.team}-{row.environment}" for row in rows if not row.stacks and row.team != UNTAGGED}):
+    if strange := sorted(
+        {_name(f"{row.team}-{row.environment}") for row in rows if not row.stacks and row.team != UNTAGGED}
+    ):
         told.append(f"No stack file is of {', '.join(strange)}.")
     return told
 
@@ -239,9 +242,14 @@ def _cells(row: Row) -> tuple[str, ...]:
     idle, most = ("unknown" if each is None else f"{each:,.2f}{more}" for each in (row.idle, row.most))
     part = f"{100 * row.actual / row.most:.1f} %" if row.most and row.estimate_complete else ""
     return (
-        *(row.month, row.team, row.environment, f"{row.actual:,.2f}{unit}", f"{row.credits:,.2f}{unit}"),
+        *(row.month, _name(row.team), _name(row.environment), f"{row.actual:,.2f}{unit}", f"{row.credits:,.2f}{unit}"),
         *(idle, most, part),
     )
+
+
+def _name(tag: str) -> str:
+    """A tag's value on one line: whoever may tag a resource of the payer's accounts chooses it."""
+    return visible(" ".join(tag.split()))
 
 
 def _cell(number: int, text: str, width: int) -> str:

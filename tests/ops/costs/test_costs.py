@@ -299,6 +299,14 @@ def test_the_price_of_asking_is_said_before_and_the_answer_is_kept(ask):
     assert source.asked == 2
 
 
+def test_a_tag_neither_steers_the_terminal_nor_forges_a_row(ask):
+    """Whoever may tag a resource chooses what the payer reads."""
+    hostile = cost("a\x1b]0;x\x07\x1b[31mb\n2026-01  vision", "p\u202ed", month=this_month())
+    said = ask(Told(hostile), "--yes").stdout
+    assert not set("\x1b\x07\u202e") & set(said)
+    assert [line for line in said.splitlines() if line.startswith("2026-01 ")] == []
+
+
 def test_json_has_a_row_for_each(ask):
     answer = ask(Told(cost(month=this_month()), cost("", "", 3.0, month=this_month())), "--yes", "--json")
     found = json.loads(answer.stdout)
