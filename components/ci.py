@@ -1,6 +1,10 @@
 """CI's identity to a cloud: the subjects of the tokens of GitHub's workflows and GitLab's pipelines.
 
+Others can use a repository's name again, but not its number. GitHub's subjects have both since 2026-07-15, for
+repositories that are new, renamed or transferred; GitLab's have what a setting of the project says.
+
 Sources: https://docs.github.com/en/actions/reference/security/oidc,
+https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens/,
 https://docs.gitlab.com/ci/secrets/id_token_authentication/
 """
 
@@ -16,8 +20,9 @@ ISSUER = "token.actions.githubusercontent.com"
 
 # Workload identity federation of Google takes subjects of at most 127 bytes:
 # https://cloud.google.com/iam/docs/workload-identity-federation#mapping
-_GITHUB = re.compile(r"[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]+")
-_REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
+_GITHUB = re.compile(r"[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]+|[A-Za-z0-9-]{1,39}@\d+/[A-Za-z0-9._-]+@\d+")
+_GITLAB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+(@\d+)?")
+_REPOSITORY = re.compile(f"{_GITHUB.pattern}|{_GITLAB.pattern}")
 _HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _BRANCH = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _BUCKETS = re.compile(r"[a-z0-9][a-z0-9.-]+[a-z0-9*]")
@@ -31,8 +36,15 @@ class Ci(Model):
         default=None, description="GitLab: the instance, which the cloud must reach; gitlab.com unless set."
     )
     repository: Annotated[
-        str, matching(_REPOSITORY, "owner/name on GitHub, group/project on GitLab, of at most 75 characters", 75)
-    ] = Field(description="The repository whose workflows may log in.")
+        str,
+        matching(
+            _REPOSITORY,
+            "owner/name or owner@1/name@2 on GitHub, group/project or group/project@3 on GitLab, at most 75 characters",
+            75,
+        ),
+    ] = Field(
+        description="The repository whose workflows may log in, best with its numbers: owner@1/name@2, project@3."
+    )
     environments: Annotated[list[Name], unique] = Field(
         min_length=1, max_length=8, description="The environments whose stacks are deployed to this account or project."
     )
@@ -43,8 +55,11 @@ class Ci(Model):
     @field_validator("repository")
     @classmethod
     def _on_its_host(cls, value: str, info: ValidationInfo) -> str:
-        if info.data.get("provider") == "github" and not _GITHUB.fullmatch(value):
-            raise ValueError("owner/name on GitHub; with provider: gitlab, group/project")
+        on_github = info.data.get("provider") == "github"
+        if on_github and not _GITHUB.fullmatch(value):
+            raise ValueError("owner/name or owner@1/name@2 on GitHub; with provider: gitlab, group/project")
+        if not on_github and not _GITLAB.fullmatch(value):
+            raise ValueError("group/project or group/project@3, the project's own number alone, on GitLab")
         return value
 
     @field_validator("host")
@@ -57,6 +72,16 @@ class Ci(Model):
     @property
     def on_gitlab(self) -> bool:
         return self.provider == "gitlab"
+
+    @property
+    def path(self) -> str:
+        """The repository without its numbers."""
+        return re.sub(r"@\d+", "", self.repository)
+
+    @property
+    def numbers(self) -> list[str]:
+        """On GitHub of the owner and of the repository, on GitLab of the project; empty where they are not given."""
+        return re.findall(r"@(\d+)", self.repository)
 
     @property
     def issuer(self) -> str:
@@ -73,15 +98,23 @@ class Ci(Model):
         """Subjects of runs for pull requests, and of runs of the branch outside an environment. GitLab's pipelines for
         merge requests have the subject of their branch, so every branch of the project reads."""
         if self.on_gitlab:
-            return [f"project_path:{self.repository}:ref_type:branch:ref:*"]
+            return [f"{self._project}:ref_type:branch:ref:*"]
         return [f"repo:{self.repository}:pull_request", f"repo:{self.repository}:ref:{self.ref}"]
 
     def deploy_subject(self, environment: str) -> str:
         """Subject of a job that GitHub lets into an environment, after any required approval; of any branch, unless the
-        environment is limited to some. GitLab's subject has a branch and no environment."""
+        environment is limited to some. GitLab's subject has a branch and no environment; with a number also whether
+        the branch is protected."""
         if self.on_gitlab:
-            return f"project_path:{self.repository}:ref_type:branch:ref:{self.branch}"
+            protected = ":ref_protected:true" if self.numbers else ""
+            return f"{self._project}:ref_type:branch:ref:{self.branch}{protected}"
         return f"repo:{self.repository}:environment:{environment}"
+
+    @property
+    def _project(self) -> str:
+        """How GitLab's subjects begin. With a number, of a project whose `ci_id_token_sub_claim_components` are
+        project_id, ref_type, ref and ref_protected."""
+        return f"project_id:{self.numbers[0]}" if self.numbers else f"project_path:{self.path}"
 
 
 class AwsCiModel(Ci):

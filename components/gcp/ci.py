@@ -87,14 +87,14 @@ class GcpCi(pulumi.ComponentResource):
         )
         self.provider = self._gitlab(ci) if ci.on_gitlab else self._github(ci)
         reads, writes = self._role("reader", READING), self._role("writer", WRITING)
-        readers = [f"project:{ci.repository}"] if ci.on_gitlab else ci.preview_subjects
+        readers = [f"project:{ci.path}"] if ci.on_gitlab else ci.preview_subjects
         self.preview_account = self._account("preview", readers, [reads])
         self._state("preview", self.preview_account, "roles/storage.objectViewer", "roles/cloudkms.cryptoKeyDecrypter")
         self.deploy_accounts = {}
         for environment in ci.environments:
             what, subjects = f"deploy-{environment}", [ci.deploy_subject(environment)]
             if ci.on_gitlab:
-                subjects = [f"project:{ci.repository}:environment:{environment}"]
+                subjects = [f"project:{ci.path}:environment:{environment}"]
             account = self._account(what, subjects, [reads, writes])
             self._state(what, account, "roles/storage.objectUser", "roles/cloudkms.cryptoKeyEncrypterDecrypter")
             self.deploy_accounts[environment] = account
@@ -115,7 +115,7 @@ class GcpCi(pulumi.ComponentResource):
             attribute_mapping={"google.subject": "assertion.sub", "attribute.repository": "assertion.repository"},
             # GitHub gives everybody tokens: without this condition anybody's workflows could enter the pool.
             # Whoever may push a branch may write a workflow that names an environment.
-            attribute_condition=f'assertion.repository == "{ci.repository}" && '
+            attribute_condition=f"{_told(ci, 'repository', 'repository_owner_id', 'repository_id')} && "
             f'(!assertion.sub.contains(":environment:") || assertion.ref == "{ci.ref}")',
             oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=f"https://{ci.issuer}"),
             opts=self._child,
@@ -130,7 +130,7 @@ class GcpCi(pulumi.ComponentResource):
         Source: https://docs.gitlab.com/ci/cloud_services/google_cloud/,
         https://gitlab.com/gitlab-org/gitlab/-/blob/master/lib/gitlab/ci/jwt.rb (source_ref, pipeline_source)
         """
-        project = f'assertion.project_path == "{ci.repository}"'
+        project = _told(ci, "project_path", "project_id")
         branch = (
             f'assertion.ref_type == "branch" && assertion.ref == "{ci.branch}" && assertion.ref_protected == "true"'
         )
@@ -196,3 +196,9 @@ class GcpCi(pulumi.ComponentResource):
         gcp.kms.CryptoKeyIAMMember(
             f"{self._name}-{what}-key", crypto_key_id=self._args.kms_key, role=key, member=member, opts=self._child
         )
+
+
+def _told(ci: Ci, path: str, *numbers: str) -> str:
+    """The demand that a token names the repository, and its numbers where they are given, in these claims."""
+    told = [(path, ci.path), *zip(numbers, ci.numbers, strict=False)]
+    return " && ".join(f'assertion.{claim} == "{value}"' for claim, value in told)

@@ -23,7 +23,8 @@ COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operato
            ">=": operator.ge}  # fmt: skip
 METHODS = {"startsWith": str.startswith, "endsWith": str.endswith, "contains": str.__contains__}
 CLAIMS = (
-    "repository", "sub", "ref", "ref_type", "ref_protected", "project_path", "environment_protected", "pipeline_source",
+    "repository", "repository_id", "repository_owner_id", "sub", "ref", "ref_type", "ref_protected", "project_id",
+    "project_path", "environment_protected", "pipeline_source",
 )  # fmt: skip
 """Of GitHub's tokens and of GitLab's."""
 VARIABLES = {"resource.name", "resource.type", "resource.service", "request.time"} | {

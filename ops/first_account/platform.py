@@ -7,9 +7,11 @@ PLATFORM = (
         BOTH,
         "Only the branch deploys",
         "run a workflow of another branch that names the environment, and the deploy of main",
-        "the cloud refuses the other branch's login; main deploys.",
+        "the cloud refuses the other branch's login; main deploys. The subject in the login that is refused has the "
+        "numbers of `ci.repository`: of owner and repository, on GitLab of the project.",
         "The trust of CI's writer compares `ref` (components/aws/ci/ci.py), the pool's condition on GCP "
-        "(components/gcp/ci.py). If main is refused as well, leave that out and limit the environment on GitHub.",
+        "(components/gcp/ci.py). If main is refused as well, leave that out and limit the environment on GitHub. "
+        "Another form of the subject: correct components/ci.py.",
     ),
     Check(
         AWS,

@@ -2,7 +2,9 @@
 
 With a wildcard, any branch and any pull request, or any repository of the same host, gets the role. A role that
 writes should be bound to an environment, whose reviewers decide; a rule on trust cannot see which roles write.
-Source: https://docs.github.com/en/actions/concepts/security/openid-connect
+On GitLab a merge request's pipeline has the subject of its branch, so that a reader admits every branch of one project.
+Source: https://docs.github.com/en/actions/concepts/security/openid-connect,
+https://docs.gitlab.com/ci/cloud_services/aws/
 """
 
 import re
@@ -21,6 +23,8 @@ _OPERATORS = {
     for test in ("Equals", "EqualsIgnoreCase", "Like")
 }
 _BOUND = re.compile(r"repo:[^*?:/]+/[^*?:/]+:(pull_request|environment:[^*?:]+|ref:refs/[^*?:]+)")
+
+_OF_GITLAB = re.compile(r"(project_path:[^*?:]+/[^*?:]+|project_id:\d+):ref_type:branch:ref:\*")
 
 
 @resource_rule(
@@ -52,7 +56,9 @@ def _of_issuer(issuer: str, statement: Any) -> Iterator[str]:
 
 
 def _is_bound(issuer: str, subject: str) -> bool:
-    return bool(_BOUND.fullmatch(subject)) if issuer == _GITHUB else not set(subject) & set("*?")
+    if issuer == _GITHUB:
+        return bool(_BOUND.fullmatch(subject))
+    return not set(subject) & set("*?") or bool(_OF_GITLAB.fullmatch(subject))
 
 
 def _demanded(statement: Any, key: str) -> list[list[str]]:

@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from localcloud.aws.iam import ROLE, Query, refusal
+from localcloud.aws.iam import DIRECT, ROLE, Query, refusal
 from tests.access.probes import Probe, Thing, no, of, yes
-from tests.access.stacks import CHANNEL, REGION, STATE, STATE_KEY, SUFFIX, documents, of_account
+from tests.access.stacks import (
+    CHANNEL,
+    NUMBER,
+    PATH,
+    REGION,
+    STATE,
+    STATE_KEY,
+    SUFFIX,
+    documents,
+    gitlab_trusts,
+    of_account,
+)
 
 EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 ADMITTING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*"}]}
@@ -24,12 +35,20 @@ IDENTITIES = {
     "execution": "the execution role of vision-dev",
     "preview": "CI's reader",
     "deploy-dev": "CI's writer of dev",
+    "gitlab": f"a pipeline of GitLab, with `ci.repository: {PATH}@{NUMBER}`",
     "made by CI": "a role of dev with every permission, made by CI",
 }
 
 
 def allows(probe: Probe) -> bool:
     """The decision of localcloud's evaluator, from the documents that the components produce."""
+    if probe.who == "gitlab":
+        (statement,) = (trust := gitlab_trusts()[probe.on.name])["Statement"]
+        issuer = {f"Federated:{statement['Principal']['Federated']}": DIRECT}
+        return (
+            refusal(Query(probe.action, probe.on.name, issuer, probe.on.context), [], trust, resource_decides=True)
+            is None
+        )
     known = documents()
     made = probe.who == "made by CI"
     role = of_account("iam", f"role/vision-dev-identity-{probe.who}-{SUFFIX}", "")
@@ -39,6 +58,18 @@ def allows(probe: Probe) -> bool:
     if probe.on.name == FILES:
         (own,) = known["file system"]
     return refusal(query, policies, own, boundary=known["boundary-dev"][0] if made else None) is None
+
+
+def _login(role: str, text: str, subject: str, audience: str = "sts.amazonaws.com") -> Thing:
+    called = "CI's reader" if role == "preview" else f"CI's writer of {role.removeprefix('deploy-')}"
+    return Thing(f"{called}, {text}", role, {"gitlab.com:sub": subject, "gitlab.com:aud": audience})
+
+
+def _branch(branch: str, *, protected: bool, number: str = NUMBER) -> str:
+    return f"project_id:{number}:ref_type:branch:ref:{branch}:ref_protected:{str(protected).lower()}"
+
+
+_ENTER = "sts:AssumeRoleWithWebIdentity"
 
 
 def _tags(kind: str, team: str, environment: str) -> dict[str, str]:
@@ -473,6 +504,44 @@ PROBES = [
         yes("ec2:DeleteVpc", _named("ec2", "any VPC", "vpc/vpc-0"), "Networks have ids for names."),
         no("ec2:RunInstances", _named("ec2", "a machine", "instance/*"), "Batch starts machines."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets are none of CI's."),
+    ),
+    *of(
+        "gitlab",
+        yes(
+            _ENTER, _login("preview", "from a branch", _branch("mine", protected=False)), "Merge requests are reviewed."
+        ),
+        no(_ENTER, _login("preview", "from a tag", f"project_id:{NUMBER}:ref_type:tag:ref:v1"), "Tags review nothing."),
+        no(
+            _ENTER,
+            _login("preview", "from another project", _branch("main", protected=True, number="43")),
+            "A fork's own pipelines are the fork's, and a project that gets the path later has another number.",
+        ),
+        no(
+            _ENTER,
+            _login("preview", "by the path alone", f"project_path:{PATH}:ref_type:branch:ref:main"),
+            "A path can be used again by others.",
+        ),
+        no(
+            _ENTER,
+            _login("deploy-prod", "from a branch", _branch("mine", protected=False)),
+            "Only `ci.branch` deploys.",
+        ),
+        no(
+            _ENTER,
+            _login("deploy-prod", "from `main` without protection", _branch("main", protected=False)),
+            "Whoever may push to it would deploy.",
+        ),
+        no(
+            _ENTER,
+            _login("deploy-prod", "for another audience", _branch("main", protected=True), "other"),
+            "The token is for somebody else.",
+        ),
+        yes(_ENTER, _login("deploy-dev", "from `main`", _branch("main", protected=True)), "It deploys what is merged."),
+        yes(
+            _ENTER,
+            _login("deploy-prod", "from `main`", _branch("main", protected=True)),
+            "The subject names no environment: every writer of the account trusts the branch (ADR 109).",
+        ),
     ),
     *of(
         "made by CI",

@@ -5,8 +5,19 @@ To add one, add a line to `PROBES`. `python -m tests.access` then rewrites docs/
 
 from __future__ import annotations
 
+from localcloud.gcp.condition import compiled
 from tests.access.probes import Probe, Thing, no, of, yes
-from tests.access.stacks import GOOGLE_KEY, PEOPLE, PROJECT, STATE_BUCKET, SUFFIX, google
+from tests.access.stacks import (
+    GOOGLE_KEY,
+    NUMBER,
+    PATH,
+    PEOPLE,
+    PROJECT,
+    STATE_BUCKET,
+    SUFFIX,
+    gitlab_pool,
+    google,
+)
 
 IDENTITIES = {
     "submitter": "a submitter of vision-dev",
@@ -15,6 +26,7 @@ IDENTITIES = {
     "reconciler": "the reconciler of vision-dev",
     "preview": "CI's reader",
     "deploy-dev": "CI's writer of dev",
+    "gitlab": f"a pipeline of GitLab, with `ci.repository: {PATH}@{NUMBER}`",
 }
 _ACCOUNT = f"serviceAccount:{{}}@{PROJECT}.iam.gserviceaccount.com"
 _PRINCIPALS = {
@@ -29,7 +41,39 @@ _PRINCIPALS = {
 
 def allows(probe: Probe) -> bool:
     """localcloud's decision, from the bindings and roles that the components make."""
-    return google().allows(_PRINCIPALS[probe.who], probe.action, probe.on.name, probe.on.context)
+    return (
+        _enters(probe)
+        if probe.who == "gitlab"
+        else google().allows(_PRINCIPALS[probe.who], probe.action, probe.on.name, probe.on.context)
+    )
+
+
+def _enters(probe: Probe) -> bool:
+    """Whether a provider of the pool admits a token's claims, and the account admits the subject that it makes."""
+    claims = dict(probe.on.context)
+    provider = "gitlab-deploy" if "deploy" in probe.on.name else "gitlab"
+    condition = gitlab_pool().one("iam.WorkloadIdentityPoolProvider", f"tidemill-ci-{provider}")
+    told = {f"assertion.{claim}": value for claim, value in claims.items()}
+    if not compiled(condition.inputs["attributeCondition"])(told):
+        return False
+    subject = f"project:{claims['project_path']}"
+    subject += f":environment:{claims['environment']}" if provider == "gitlab-deploy" else ""
+    admitted = [each.inputs for each in gitlab_pool().of("serviceaccount.IAMMember")]
+    return any(
+        each["member"].endswith(f"/subject/{subject}") and each["serviceAccountId"].startswith(probe.on.name)
+        for each in admitted
+    )
+
+
+def _login(account: str, text: str, **claims: str) -> Thing:
+    called = "CI's reader" if account == "preview" else f"CI's writer of {account.removeprefix('deploy-')}"
+    whole = {"project_path": PATH, "project_id": NUMBER, "ref": "main", "ref_type": "branch", "ref_protected": "true"}
+    writer = {"environment_protected": "true", "environment": "prod", "pipeline_source": "push"}
+    whole |= {} if account == "preview" else writer
+    return Thing(f"{called}, {text}", f"tidemill-ci-{account}", whole | claims)
+
+
+_BE = "iam.serviceAccounts.getAccessToken"
 
 
 def _store(team: str, key: str) -> Thing:
@@ -240,6 +284,40 @@ PROBES = [
             "resourcemanager.projects.setIamPolicy",
             WHOLE,
             "A stack gives its machines roles on the project: the project is the wall.",
+        ),
+    ),
+    *of(
+        "gitlab",
+        yes(_BE, _login("preview", "from a branch", ref="mine", ref_protected="false"), "Merge requests are reviewed."),
+        no(
+            _BE,
+            _login("preview", "from another project of the path", project_id="43"),
+            "A path can be used again by others.",
+        ),
+        no(
+            _BE,
+            _login("preview", "from a fork", project_path="somebody/infra"),
+            "A fork has a login of its own or none.",
+        ),
+        yes(_BE, _login("deploy-prod", "from `main` in its environment"), "It deploys what is merged."),
+        no(
+            _BE, _login("deploy-prod", "in dev's environment", environment="dev"), "Each environment has its approvals."
+        ),
+        no(
+            _BE,
+            _login("deploy-prod", "from a merge request", pipeline_source="merge_request_event"),
+            "It may run the code of another branch.",
+        ),
+        no(_BE, _login("deploy-prod", "from a branch", ref="mine"), "Only `ci.branch` deploys."),
+        no(
+            _BE,
+            _login("deploy-prod", "from `main` without protection", ref_protected="false"),
+            "Anyone might push to it.",
+        ),
+        no(
+            _BE,
+            _login("deploy-prod", "in an environment without protection", environment_protected="false"),
+            "Any job may name it.",
         ),
     ),
 ]

@@ -105,6 +105,25 @@ def documents() -> Mapping[str, list[Document]]:
     return found
 
 
+PATH, NUMBER = "example/platform/infra", "42"
+"""Of the project on GitLab."""
+
+
+@cache
+def gitlab_trusts() -> Mapping[str, Document]:
+    """The trust of CI's reader and writers on AWS in the project on GitLab, which is bound by its number."""
+    values = {"provider": "gitlab", "repository": f"{PATH}@{NUMBER}", "environments": ["dev", "prod"]}
+    made = run_with(_Arns(), lambda: AwsCi("tidemill-ci", AwsCiArgs(state_arn=STATE, key_arn=STATE_KEY, **values)))
+    return {each.name.removeprefix("tidemill-ci-"): each.document("assumeRolePolicy") for each in made.of("iam.Role")}
+
+
+@cache
+def gitlab_pool() -> Recorder:
+    """The identity pool, accounts and bindings of the same on GCP."""
+    args = GcpCiArgs(f"{PATH}@{NUMBER}", STATE_BUCKET, GOOGLE_KEY, ["dev", "prod"], provider="gitlab")
+    return run(lambda: GcpCi("tidemill-ci", args))
+
+
 _BOUND_TO: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "projects.IAMMember": lambda at: f"cloudresourcemanager/projects/{PROJECT}",
     "storage.BucketIAMMember": lambda at: f"storage/projects/_/buckets/{at['bucket']}",

@@ -17,6 +17,7 @@ from tests.fields import about
 
 STATE, KEY = "arn:aws:s3:::tidemill-state", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/state"
 GITHUB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/{ISSUER}"
+GITLAB = GITHUB.replace(ISSUER, "gitlab.com")
 BOUNDARY = "arn:mock:Policy:ci-boundary-prod"
 FILES = f"arn:aws:elasticfilesystem:us-west-2:{ACCOUNT}:file-system/fs-0123456789abcdef0"
 TEMPLATE = f"arn:aws:ec2:us-west-2:{ACCOUNT}:launch-template/lt-0123456789abcdef0"
@@ -56,7 +57,8 @@ MAIN = "refs/heads/main"
 def may_be(made: Recorder, role: str, subject: str, ref: str = MAIN, **given: str) -> bool:
     trust = made.one("iam.Role", role).document("assumeRolePolicy")
     audience, issuer = given.get("audience", "sts.amazonaws.com"), given.get("issuer", GITHUB)
-    context = {f"{ISSUER}:sub": subject, f"{ISSUER}:aud": audience, f"{ISSUER}:ref": ref}
+    host = given.get("host", ISSUER)
+    context = {f"{host}:sub": subject, f"{host}:aud": audience, f"{host}:ref": ref}
     query = Query("sts:AssumeRoleWithWebIdentity", role, {f"Federated:{issuer}": DIRECT}, context)
     return refusal(query, [], trust, resource_decides=True) is None
 
@@ -95,25 +97,57 @@ def test_on_gitlab_a_branch_of_the_project_reads_and_the_protected_one_writes(pr
     made = ci(provider="gitlab", repository="example/platform/infra", provider_arn=None)
     assert made.one("iam.OpenIdConnectProvider", "ci-gitlab").inputs["url"] == "https://gitlab.com"
     subject = f"project_path:{project}:ref_type:{kind}:ref:{ref}"
-    may = set()
-    for role in made.of("iam.Role"):
-        trust = role.document("assumeRolePolicy")
-        (statement,) = trust["Statement"]
-        context = {"gitlab.com:sub": subject, "gitlab.com:aud": "sts.amazonaws.com"}
-        query = Query(
-            "sts:AssumeRoleWithWebIdentity",
-            role.name,
-            {f"Federated:{statement['Principal']['Federated']}": DIRECT},
-            context,
-        )
-        if refusal(query, [], trust, resource_decides=True) is None:
-            may.add(role.name)
-    assert may == roles
+    (provider,) = {
+        each.document("assumeRolePolicy")["Statement"][0]["Principal"]["Federated"] for each in made.of("iam.Role")
+    }
+    given = {"issuer": provider, "host": "gitlab.com"}
+    assert {role.name for role in made.of("iam.Role") if may_be(made, role.name, subject, **given)} == roles
+
+
+@pytest.mark.parametrize(
+    ("subject", "roles"),
+    [
+        (
+            "project_id:42:ref_type:branch:ref:main:ref_protected:true",
+            {"ci-preview", "ci-deploy-dev", "ci-deploy-prod"},
+        ),
+        ("project_id:42:ref_type:branch:ref:main:ref_protected:false", {"ci-preview"}),
+        ("project_id:42:ref_type:branch:ref:mine:ref_protected:true", {"ci-preview"}),
+        ("project_id:42:ref_type:branch:ref:main", {"ci-preview"}),
+        ("project_id:43:ref_type:branch:ref:main:ref_protected:true", set()),
+        # Of a project that got the path later, or of this one with other components.
+        ("project_path:example/platform/infra:ref_type:branch:ref:main", set()),
+        ("project_path:example/platform/infra:ref_type:branch:ref:main:ref_protected:true", set()),
+    ],
+)
+def test_with_its_number_a_project_of_gitlab_is_bound_and_its_branch_must_be_protected(subject, roles):
+    made = ci(provider="gitlab", repository="example/platform/infra@42", provider_arn=GITLAB)
+    given = {"audience": "sts.amazonaws.com", "issuer": GITLAB, "host": "gitlab.com"}
+    assert {role.name for role in made.of("iam.Role") if may_be(made, role.name, subject, **given)} == roles
+
+
+@pytest.mark.parametrize(
+    ("subject", "roles"),
+    [
+        ("repo:example@1/infra@2:pull_request", {"ci-preview"}),
+        ("repo:example@1/infra@2:environment:prod", {"ci-deploy-prod"}),
+        ("repo:example/infra:environment:prod", set()),
+        ("repo:example@1/infra@3:environment:prod", set()),
+        ("repo:example@9/infra@2:environment:prod", set()),
+    ],
+)
+def test_with_its_numbers_a_repository_of_github_is_bound(subject, roles):
+    """Its subject has them for repositories that are new, renamed or transferred since July 2026."""
+    made = ci(repository="example@1/infra@2")
+    assert {role.name for role in made.of("iam.Role") if may_be(made, role.name, subject)} == roles
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
+        ({"repository": "example@1/infra"}, "owner@1/name@2 on GitHub"),
+        ({"repository": "example/infra@2"}, "owner@1/name@2 on GitHub"),
+        ({"provider": "gitlab", "repository": "example@1/infra@2"}, "the project's own number alone"),
         ({"repository": "a/b/c"}, "with provider: gitlab, group/project"),
         ({"host": "git.example.com"}, "only with provider: gitlab"),
         ({"provider": "gitea"}, "'github' or 'gitlab'"),
@@ -262,7 +296,7 @@ def test_an_account_has_one_identity_provider():
 @pytest.mark.parametrize(
     ("given", "what", "value", "allowed"),
     [
-        ({"repository": "infra"}, "repository", '"infra"', "owner/name on GitHub"),
+        ({"repository": "infra"}, "repository", '"infra"', "owner/name or owner@1/name@2 on GitHub"),
         ({"environments": []}, "environments", "[]", ""),
         ({"environments": ["prod", "prod"]}, "environments", "prod", "each value once"),
         ({"environments": ["Prod"]}, "environments[0]", '"Prod"', ""),

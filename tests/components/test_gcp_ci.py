@@ -73,6 +73,34 @@ def test_on_gitlab_only_a_protected_environment_on_the_protected_branch_deploys(
     assert "environment" not in readers["google.subject"], "a reader's provider makes no writer's subject"
 
 
+@pytest.mark.parametrize(
+    ("given", "told", "may"),
+    [
+        ({"provider": "gitlab", "repository": "example/infra@42"}, {"project_id": "42"}, True),
+        ({"provider": "gitlab", "repository": "example/infra@42"}, {"project_id": "43"}, False),
+        ({"repository": "example@1/infra@2"}, {"repository_owner_id": "1", "repository_id": "2"}, True),
+        ({"repository": "example@1/infra@2"}, {"repository_owner_id": "1", "repository_id": "3"}, False),
+        ({"repository": "example@1/infra@2"}, {"repository_owner_id": "9", "repository_id": "2"}, False),
+    ],
+)
+def test_with_its_numbers_a_repository_is_bound(given, told, may):
+    """A project or repository that gets the path later has others."""
+    made = ci(**given)
+    claims = {"project_path": "example/infra", "repository": "example/infra", "ref": "main", "ref_type": "branch"}
+    claims |= {
+        "ref_protected": "true",
+        "environment_protected": "true",
+        "pipeline_source": "push",
+        "sub": "repo:example@1/infra@2:pull_request",
+    }
+    context = {f"assertion.{key}": value for key, value in (claims | told).items()}
+    for provider in made.of("iam.WorkloadIdentityPoolProvider"):
+        assert bool(compiled(provider.inputs["attributeCondition"])(context)) is may
+    members = {each.inputs["member"].removeprefix(POOL) for each in made.of("serviceaccount.IAMMember")}
+    prod = "project:example/infra" if "provider" in given else "repo:example@1/infra@2"
+    assert f"{prod}:environment:prod" in members
+
+
 def test_a_workflow_becomes_the_account_that_its_subject_names():
     made = ci()
     found: dict[str, set[str]] = {}
