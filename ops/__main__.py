@@ -30,6 +30,7 @@ COMMANDS = {
     "prices": ("ops.prices", "Show, refresh or set the prices that estimates use."),
     "queue": ("ops.queue", "Add, change or remove a queue of a stack file."),
     "quotas": ("ops.clouds.quotas", "Check quotas of the account or project against a stack."),
+    "restore": ("ops.backend.restore", "Restore a stack's state from the versions in its bucket."),
     "review": ("ops.review.command", "Show what a change does, most dangerous first."),
     "stack": ("ops.stack", "Write a new team's stack file."),
     "workflows": ("ops.workflows", "Lint the GitHub workflows."),

@@ -155,7 +155,7 @@ EDGES = [
     Edge("Files beside the program, such as `click.py` and `GNUmakefile`", "whoever may merge without an owner",
         "Python, make, uv and Pulumi, with CI's logins", "a review finding, and owners",
         "ops/test_guardrails.py::test_what_the_review_guards_has_an_owner"),
-    Edge("A token of GitLab or GitHub", "a repository that gets the path of CI's later", "CI's identities, on both clouds",
+    Edge("A token of GitLab or GitHub", "a repository that gets the path later", "CI's identities on both clouds",
         "the numbers of `ci.repository`",
         "components/test_aws_ci.py::test_with_its_number_a_project_of_gitlab_is_bound_and_its_branch_must_be_protected"),
     Edge("AWS: policies that people carry", "CI's writer of an environment", "the logins of people",

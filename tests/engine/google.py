@@ -26,19 +26,22 @@ class Google:
         self.cloud = cloud
         self.project = cloud.project
 
+    def token(self) -> str:
+        """An access token of the project's owner."""
+        owner = json.loads((self.cloud.state / "credentials.json").read_text())["client_email"]
+        return self.cloud.control("token", principal=f"serviceAccount:{owner}")["access_token"]
+
     def call(self, api: str, method: str, path: str, body: Any = None) -> Any:
         """Call a method; the path is the API's own, with ``{project}`` filled in.
 
         Raises:
             urllib.error.HTTPError: The call was refused.
         """
-        owner = json.loads((self.cloud.state / "credentials.json").read_text())["client_email"]
-        token = self.cloud.control("token", principal=f"serviceAccount:{owner}")["access_token"]
         request = urllib.request.Request(
             self.cloud.env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] + path.format(project=self.project),
             method=method,
             data=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {self.token()}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
             content = answer.read()

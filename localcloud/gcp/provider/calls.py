@@ -287,11 +287,11 @@ class Calls:
         return self.request("storage", "POST", f"upload/storage/v1/b/{bucket}/o", query, body, headers=head)
 
     def _empty(self, service: str, params: Props) -> Props:
-        """Delete every object of a bucket. No old versions are kept here, so none need deleting."""
+        """Delete every generation of every object of a bucket."""
         listing, delete = (discovery.method("storage", f"storage.objects.{verb}") for verb in ("list", "delete"))
-        while found := self.send(listing, f"{params['name']}/o").get("items"):
+        while found := self.send(listing, f"{params['name']}/o", {"versions": "true"}).get("items"):
             for item in found:
-                self.send(delete, f"{params['name']}/o/{item['name']}")
+                self.send(delete, f"{params['name']}/o/{item['name']}", {"generation": item["generation"]})
         return {}
 
     def _destroyVersions(self, service: str, params: Props) -> Props:  # noqa: N802

@@ -99,6 +99,7 @@ def resource_of(bucket: str, stored: Stored) -> dict[str, Any]:
         "updated": iso(stored.updated),
         "storageClass": "STANDARD",
         **({"metadata": stored.metadata} if stored.metadata else {}),
+        **({} if stored.deleted is None else {"timeDeleted": iso(stored.deleted)}),
     }
 
 

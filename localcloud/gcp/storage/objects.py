@@ -8,7 +8,7 @@ import itertools
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 SMALL = 1 << 18
@@ -28,7 +28,8 @@ class Content:
 
 @dataclass(frozen=True)
 class Stored:
-    """One generation of an object. `updated` is epoch seconds of the cloud's clock, `md5` hexadecimal."""
+    """One generation of an object. `updated` is epoch seconds of the cloud's clock, and so is `deleted`, when it was
+    replaced or deleted; `md5` is hexadecimal."""
 
     name: str
     generation: int
@@ -38,6 +39,7 @@ class Stored:
     content_type: str
     metadata: dict[str, str]
     content: bytes | Path
+    deleted: float | None = None
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """The bytes from `start` up to, but not including, `end`."""
@@ -62,6 +64,8 @@ class _Bucket:
     def __init__(self) -> None:
         self.objects: dict[str, Stored] = {}
         self.names: list[str] = []
+        self.older: list[Stored] = []
+        """Noncurrent generations, the oldest first."""
 
 
 class Objects:
@@ -87,11 +91,14 @@ class Objects:
         with self._lock:
             return self._buckets.get(bucket, _Bucket()).objects.get(name)
 
-    def put(self, bucket: str, name: str, content: Content, demanded: int | None = None) -> Stored:
+    def put(
+        self, bucket: str, name: str, content: Content, demanded: int | None = None, *, keep: bool = False
+    ) -> Stored:
         """Write an object.
 
         Args:
             demanded: The generation that must exist, 0 for none; None demands nothing.
+            keep: Whether the generation that it replaces stays as a noncurrent one.
 
         Raises:
             ConditionNotMetError: Another generation exists.
@@ -110,11 +117,26 @@ class Objects:
             stored = Stored(name, self._generation, len(body), md5, now, kind, extra, kept)
             if name not in held.objects:
                 bisect.insort(held.names, name)
+            elif keep:
+                held.older.append(replace(held.objects[name], deleted=now))
             held.objects[name] = stored
             return stored
 
-    def delete(self, bucket: str, name: str, demanded: int | None = None) -> bool:
-        """Remove an object. Returns whether there was one.
+    def older(self, bucket: str, prefix: str) -> list[Stored]:
+        """The noncurrent generations of the objects below a prefix."""
+        with self._lock:
+            return [each for each in self._buckets.get(bucket, _Bucket()).older if each.name.startswith(prefix)]
+
+    def forget(self, bucket: str, name: str, generation: int) -> bool:
+        """Remove a noncurrent generation for good. Returns whether there was one."""
+        with self._lock:
+            held = self._buckets.get(bucket, _Bucket())
+            left = [each for each in held.older if (each.name, each.generation) != (name, generation)]
+            found, held.older = len(left) < len(held.older), left
+            return found
+
+    def delete(self, bucket: str, name: str, demanded: int | None = None, *, keep: bool = False) -> bool:
+        """Remove an object, or with `keep` make it noncurrent. Returns whether there was one.
 
         Raises:
             ConditionNotMetError: A generation other than the demanded one exists.
@@ -122,8 +144,10 @@ class Objects:
         with self._lock:
             held = self._buckets.get(bucket, _Bucket())
             self._demand(held, name, demanded)
-            if held.objects.pop(name, None) is None:
+            if (gone := held.objects.pop(name, None)) is None:
                 return False
+            if keep:
+                held.older.append(replace(gone, deleted=self._now()))
             del held.names[bisect.bisect_left(held.names, name)]
             return True
 

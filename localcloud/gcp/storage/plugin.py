@@ -32,6 +32,7 @@ from localcloud.gcp.storage.objects import ConditionNotMetError, Content, Object
 from localcloud.gcp.wire import Request, Response, RestError
 
 JSON_PATH = re.compile(r"(upload/)?(?:storage/v1/)?b/([^/]+)(/o(?:/(.+))?)?$")
+COPY = re.compile(r"(.+)/rewriteTo/b/([^/]+)/o/(.+)")
 XML_PATH = re.compile(r"([^/]{3,})(?:/(.*))?$")
 XML_CODES = {400: "InvalidArgument", 401: "AuthenticationRequired", 403: "AccessDenied", 404: "NoSuchKey",
              409: "Conflict", 412: "PreconditionFailed", 416: "InvalidRange", 429: "SlowDown",
@@ -51,7 +52,6 @@ JSON_LIST = {
     "versions",
     "startOffset",
 }
-"""With `versions` or without: only the live generation is kept."""
 CONDITIONS = {"if-match", "if-none-match", "x-goog-if-generation-match", "ifGenerationMatch"}
 FAULTS = {"409": "Conflict: the object was edited during the operation.", "412": "The conditions were not met.",
           "429": "The object exceeded the rate limit.", "500-after": "We encountered an internal error.",
@@ -107,7 +107,8 @@ class Storage(Plugin):
 
     def _bucket(self, request: Request, bucket: str) -> Response | None:
         """Delete only empty buckets."""
-        if request.method == "DELETE" and self.objects.list(bucket, limit=1).objects:
+        left = self.objects.list(bucket, limit=1).objects or self.objects.older(bucket, "")
+        if request.method == "DELETE" and left:
             self._site.policy.check(request.principal, "storage.buckets.delete", f"storage/projects/_/buckets/{bucket}")
             raise RestError(409, "The bucket you tried to delete is not empty.")
         return None
@@ -122,9 +123,9 @@ class Storage(Plugin):
 
     def _existing(self, request: Request, bucket: str, name: str, verb: str = "get") -> Stored:
         self._check(request, verb, bucket, name)
-        stored, wanted = self.objects.get(bucket, name), request.query.get("generation")
-        if stored and wanted and wanted != [str(stored.generation)]:
-            stored = None
+        live, wanted = self.objects.get(bucket, name), request.query.get("generation")
+        held = [*([live] if live else []), *(each for each in self.objects.older(bucket, name) if each.name == name)]
+        stored = next((each for each in held if [str(each.generation)] == wanted), None) if wanted else live
         if stored is None:  # a caller who may not list does not learn that the object is missing
             self._check(request, "list", bucket)
             raise RestError(404, f"No such object: {bucket}/{name}")
@@ -138,7 +139,15 @@ class Storage(Plugin):
         if there and demanded in (None, there.generation):
             self._check(request, "delete", bucket, name)
             self._keep_pace(bucket, name)
-        return self.objects.put(bucket, name, content, demanded)
+        return self.objects.put(bucket, name, content, demanded, keep=self._keeps(bucket))
+
+    def _keeps(self, bucket: str) -> bool:
+        """Whether a bucket keeps what is replaced or deleted.
+
+        Source: https://cloud.google.com/storage/docs/object-versioning
+        """
+        described = self._site.resources.get(f"storage/projects/_/buckets/{bucket}") or {}
+        return bool((described.get("versioning") or {}).get("enabled"))
 
     def _keep_pace(self, bucket: str, name: str) -> None:
         """Cloud Storage takes one write per second for each name (https://cloud.google.com/storage/quotas#objects), and
@@ -151,8 +160,14 @@ class Storage(Plugin):
         self._pails[key] = self._pails.get(key, now) + 1
 
     def _remove(self, request: Request, bucket: str, name: str) -> Response:
-        self._existing(request, bucket, name, "delete")
-        if not self.objects.delete(bucket, name, demanded_by(request)):
+        stored = self._existing(request, bucket, name, "delete")
+        # A generation that is named goes for good, also the live one.
+        named = "generation" in request.query
+        if stored.deleted is not None:
+            gone = self.objects.forget(bucket, name, stored.generation)
+        else:
+            gone = self.objects.delete(bucket, name, demanded_by(request), keep=self._keeps(bucket) and not named)
+        if not gone:
             raise RestError(404, f"No such object: {bucket}/{name}")
         return Response(204)
 
@@ -231,6 +246,8 @@ class Storage(Plugin):
             return Response.of(resource_of(bucket, stored))
         if not name and request.method == "GET":
             return self._json_list(request, bucket)
+        if request.method == "POST" and (copied := COPY.fullmatch(name)):
+            return self._copied(request, (bucket, copied[1]), (copied[2], copied[3]))
         if name and request.method == "DELETE":
             return self._remove(request, bucket, name)
         if not name or request.method != "GET":
@@ -240,6 +257,13 @@ class Storage(Plugin):
             return content_of(request, stored)
         return Response.of(resource_of(bucket, stored))
 
+    def _copied(self, request: Request, source: tuple[str, str], target: tuple[str, str]) -> Response:
+        """Source: https://cloud.google.com/storage/docs/json_api/v1/objects/rewrite"""
+        read = self._existing(request, *source)
+        stored = self._write(request, *target, Content(read.read(), read.content_type, read.metadata))
+        size, described = str(stored.size), resource_of(target[0], stored)
+        return Response.of({"done": True, "objectSize": size, "totalBytesRewritten": size, "resource": described})
+
     def _json_list(self, request: Request, bucket: str) -> Response:
         asked = query_of(request, JSON_LIST)
         prefix = asked.get("prefix", "")
@@ -248,8 +272,10 @@ class Storage(Plugin):
         after, first = untoken(asked.get("pageToken", "")), asked.get("startOffset", "")
         page = self.objects.list(bucket, prefix, asked.get("delimiter", ""), after, limit, first=first)
         answer: dict[str, Any] = {"kind": "storage#objects"}
-        if page.objects:
-            answer["items"] = [resource_of(bucket, stored) for stored in page.objects]
+        # Noncurrent generations come with the last page, in no order of names.
+        older = self.objects.older(bucket, prefix) if asked.get("versions") == "true" and not page.more else []
+        if items := [*older, *page.objects]:
+            answer["items"] = [resource_of(bucket, stored) for stored in items]
         if page.prefixes:
             answer["prefixes"] = page.prefixes
         if page.more:

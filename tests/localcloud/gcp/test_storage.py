@@ -124,6 +124,33 @@ def test_the_json_api_uploads_describes_lists_and_deletes(daemon: RunningGcp) ->
     assert call(daemon, "GET", "storage/v1/b/bucket")[0] == 200
 
 
+def test_a_bucket_with_versions_keeps_what_is_replaced_or_deleted(daemon: RunningGcp) -> None:
+    described = json.dumps({"name": "kept", "versioning": {"enabled": True}}).encode()
+    assert call(daemon, "POST", "storage/v1/b?project=localcloud-project", described, "application/json")[0] == 200
+    for body in (b"one", b"two"):
+        call(daemon, "POST", "upload/storage/v1/b/kept/o?uploadType=media&name=a/b", body)
+    assert call(daemon, "DELETE", "storage/v1/b/kept/o/a%2Fb")[0] == 204
+    assert call(daemon, "GET", "storage/v1/b/kept/o/a%2Fb")[0] == 404
+    assert "items" not in json.loads(call(daemon, "GET", "storage/v1/b/kept/o")[1])
+    older = json.loads(call(daemon, "GET", "storage/v1/b/kept/o?versions=true&prefix=a/")[1])["items"]
+    assert all("timeDeleted" in each for each in older)
+    first = f"storage/v1/b/kept/o/a%2Fb?generation={older[0]['generation']}"
+    assert call(daemon, "GET", f"{first}&alt=media") == (200, b"one")
+    assert json.loads(call(daemon, "POST", "storage/v1/b/kept/o/a%2Fb/rewriteTo/b/kept/o/c")[1]).get("error")
+    assert call(daemon, "DELETE", "storage/v1/b/kept")[0] == 409
+    for each in older:
+        assert call(daemon, "DELETE", f"storage/v1/b/kept/o/a%2Fb?generation={each['generation']}")[0] == 204
+    assert call(daemon, "GET", first)[0] == 404
+    assert call(daemon, "DELETE", "storage/v1/b/kept")[0] == 200
+
+
+def test_an_object_is_copied_on_the_server(daemon: RunningGcp) -> None:
+    call(daemon, "POST", "upload/storage/v1/b/bucket/o?uploadType=media&name=from/a", b"one")
+    done = json.loads(call(daemon, "POST", "storage/v1/b/bucket/o/from%2Fa/rewriteTo/b/bucket/o/to%2Fb")[1])
+    assert (done["done"], done["resource"]["name"]) == (True, "to/b")
+    assert call(daemon, "GET", "storage/v1/b/bucket/o/to%2Fb?alt=media") == (200, b"one")
+
+
 def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: RunningGcp) -> None:
     begins = 'resource.name.startsWith("projects/_/buckets/bucket/objects/mine/")'
     role = "projects/localcloud-project/roles/writer"

@@ -1,0 +1,166 @@
+"""`python -m ops restore`: a stack's state from an older version that the bucket keeps."""
+
+import gzip
+import json
+import os
+from importlib import import_module
+from itertools import islice
+from urllib.parse import parse_qs, urlsplit
+
+import click
+
+from components.rooms import CLOUDS
+from ops.backend import Bucket, Version
+from ops.clouds import facts
+from ops.engine import answered
+from ops.project import engine_name, project_name
+
+_SHOWN = 20
+"""An `up` writes a version for each step."""
+_ENDINGS = (".json", ".json.gz")
+"""Of a state; the second with PULUMI_DIY_BACKEND_GZIP.
+Source: https://github.com/pulumi/pulumi/tree/master/pkg/backend/diy"""
+_META = "meta.yaml"
+"""Says how the backend's paths are laid out. Without it the engine finds no stack."""
+
+
+@click.command()
+@click.option("--stack", required=True, help="The stack, as its file is called; bootstrap/NAME and shared/NAME too.")
+@click.option("--version", help="The version to make the state again.")
+@click.option("--unlock", is_flag=True, help="Take away the locks of the stack, whoever holds them.")
+def restore(stack: str, version: str | None, unlock: bool) -> None:
+    """List the versions of a stack's state in your backend's bucket, newest first, or restore one of them.
+
+    Restoring makes a new version with the content of an older one, so nothing is lost by it. It works where the state
+    is damaged or deleted, and needs no stack file. Compare with the cloud afterwards: `python -m ops drift`.
+
+    Exits 1 if the bucket refuses or the stack is locked, 2 if an argument is wrong.
+    """
+    bucket, folder = _bucket()
+    try:
+        backend = _Backend(bucket, folder, stack)
+        if version is None:
+            click.echo(backend.listing())
+        else:
+            for line in backend.restored(version, unlock=unlock):
+                click.echo(line)
+    except bucket.refusals as error:
+        raise click.ClickException(f"the bucket of the backend refuses: {error}") from None
+
+
+class _Backend:
+    """A stack in the bucket.
+
+    Args:
+        folder: Below which the engine keeps everything, with a slash at its end.
+    """
+
+    def __init__(self, bucket: Bucket, folder: str, stack: str) -> None:
+        self._bucket, self._folder, self._stack = bucket, folder, stack
+        place = f"{project_name(stack)}/{engine_name(stack)}"
+        self._state, self._locks = f"{folder}stacks/{place}", f"{folder}locks/organization/{place}/"
+        found = [each for each in bucket.versions(self._state) if each.name in self._names]
+        self._versions = sorted(found, key=lambda each: (each.written, each.live), reverse=True)
+        if not self._versions:
+            raise click.UsageError(
+                f"--stack {stack}: the bucket has no version of {self._state}.json. A version is kept for 30 days after"
+                " the next one."
+            )
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"{self._state}{ending}" for ending in _ENDINGS]
+
+    def listing(self) -> str:
+        """The newest versions with what they hold, and the next command."""
+        rows = [(each, self._held(each)) for each in islice(self._versions, _SHOWN)]
+        lines = [f"{'':4}  {'written':<20}  {'version':<32}  holds"]
+        for each, held in rows:
+            now = "now" if each.live else ""
+            lines.append(f"{now:4}  {each.written:%Y-%m-%dT%H:%M:%SZ}  {each.id:<32}  {held}")
+        if len(self._versions) > len(rows):
+            lines.append(f"and {len(self._versions) - len(rows)} older ones")
+        lines += [f"locked: {lock}" for lock in self._held_locks().values()]
+        command = f"python -m ops restore --stack {self._stack} --version {self._proposed(rows)}"
+        return "\n".join([*lines, "", f"To make one the state again: {command}"])
+
+    def restored(self, version: str, *, unlock: bool) -> list[str]:
+        """Make a version the state again; returns what was done."""
+        chosen = next((each for each in self._versions if each.id == version and not each.deletion), None)
+        if chosen is None:
+            raise click.UsageError(
+                f"--version {version}: the state of {self._stack} has no such version; leave it out."
+            )
+        content = self._bucket.read(chosen)
+        if (resources := _resources(chosen, content)) is None:
+            raise click.UsageError(f"--version {version}: it is no whole state; choose another one.")
+        locks = self._held_locks()
+        if locks and not unlock:
+            told = "; ".join(locks.values())
+            raise click.ClickException(
+                f"{self._stack} is locked: {told}. See that nobody's `pulumi` works on it, then add --unlock."
+            )
+        self._bucket.write(chosen.name, content)
+        for name in locks:
+            self._bucket.delete(name)
+        done = [f"The state of {self._stack} is that of {chosen.written:%Y-%m-%dT%H:%M:%SZ} again: {resources}."]
+        done += [f"Unlocked: {told}." for told in locks.values()]
+        return [*done, *self._with_meta(), f"Compare it with the cloud: python -m ops drift --stack {self._stack}"]
+
+    def _with_meta(self) -> list[str]:
+        """Restore the backend's own file where it is gone or empty."""
+        name = f"{self._folder}{_META}"
+        kept = sorted((each for each in self._bucket.versions(name) if each.name == name), key=lambda e: e.written)
+        whole = [each for each in kept if not each.deletion and b"version:" in self._bucket.read(each)]
+        if not whole or whole[-1].live:
+            return []
+        self._bucket.write(name, self._bucket.read(whole[-1]))
+        return [f"{name} was damaged or gone, and is restored."]
+
+    def _held_locks(self) -> dict[str, str]:
+        """Who holds each lock, as it says itself."""
+        live = [each for each in self._bucket.versions(self._locks) if each.live and not each.deletion]
+        return {each.name: _holder(self._bucket.read(each)) for each in live}
+
+    def _held(self, version: Version) -> str:
+        if version.deletion:
+            return "nothing: deleted"
+        return _resources(version, self._bucket.read(version)) or "damaged: no whole state"
+
+    def _proposed(self, rows: list[tuple[Version, str]]) -> str:
+        whole = (each.id for each, held in rows if not each.live and "resource" in held)
+        return next(whole, "VERSION")
+
+
+def _resources(version: Version, content: bytes) -> str | None:
+    """How many resources a state has; None if it is not whole."""
+    try:
+        text = gzip.decompress(content) if version.name.endswith(".gz") else content
+        latest = json.loads(text)["checkpoint"].get("latest") or {}
+        count, pending = (len(latest.get(key) or []) for key in ("resources", "pending_operations"))
+    except (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError):
+        return None
+    unsure = f", {pending} not finished" if pending else ""
+    return f"{count} resource{'' if count == 1 else 's'}{unsure}"
+
+
+def _holder(content: bytes) -> str:
+    """Source: lockContent in https://github.com/pulumi/pulumi/blob/master/pkg/backend/diy/lock.go"""
+    try:
+        lock = json.loads(content)
+        return f"by {lock['username']} on {lock['hostname']} (process {lock['pid']}) since {lock['timestamp']}"
+    except (ValueError, KeyError, TypeError):
+        return "by a lock that cannot be read"
+
+
+def _bucket() -> tuple[Bucket, str]:
+    """The bucket of the backend that the engine is logged in to, and the engine's folder in it."""
+    url = os.environ.get("PULUMI_BACKEND_URL") or answered("whoami", "--json")["url"]
+    cloud = next((each for each in CLOUDS if url.startswith(facts(each).BACKEND)), None)
+    if cloud is None:
+        schemes = ", ".join(facts(each).BACKEND for each in CLOUDS)
+        raise click.UsageError(f"the backend is {url}: only a bucket ({schemes}) keeps versions. Log in: pulumi login")
+    parts = urlsplit(url)
+    region = parse_qs(parts.query).get("region", [None])[0]
+    folder = "/".join([*filter(None, [parts.path.strip("/")]), ".pulumi/"])
+    return import_module(f"ops.backend.{cloud}").opened(parts.netloc, region), folder
