@@ -13,6 +13,10 @@ MOST_OBJECT_TAGS = 10
 _Args = TypeVar("_Args")
 
 
+class ArgumentError(pulumi.RunError, TypeError):
+    """A component's arguments are wrong. `pulumi up` prints the message alone."""
+
+
 def token(component: type) -> str:
     """The type token of a component class: ``tidemill:index:<Class>``."""
     return f"tidemill:index:{component.__name__}"
@@ -22,16 +26,16 @@ def as_args(kind: type[_Args], args: _Args | Mapping[str, Any]) -> _Args:
     """Arguments of a component, from its dataclass or a mapping (which programs in other languages send).
 
     Raises:
-        TypeError: a key is missing or unknown; the message names both.
+        ArgumentError: a key is missing or unknown; the message names both.
     """
     if isinstance(args, kind):
         return args
     if not isinstance(args, Mapping):
-        raise TypeError(f"expected {kind.__name__} or a mapping, not {type(args).__name__}")
+        raise ArgumentError(f"expected {kind.__name__} or a mapping, not {type(args).__name__}")
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     unknown = sorted(set(args) - set(names))
     if unknown:
-        raise TypeError(f"{kind.__name__} has no {', '.join(unknown)}; it has {', '.join(names)}")
+        raise ArgumentError(f"{kind.__name__} has no {', '.join(unknown)}; it has {', '.join(names)}")
     return kind(**args)
 
 

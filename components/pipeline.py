@@ -10,6 +10,7 @@ from tidemill import services
 from . import money
 from .base import as_args, token
 from .config import ConfigError, StackKeys, parse
+from .config.errors import nearest
 from .overrides import Overrides
 from .protection import Protection, ProtectionArgs
 from .rooms import cloud_room, service_room
@@ -44,7 +45,7 @@ class Parts(Protocol):
 
 
 class NoOutputError(ConfigError, AttributeError):
-    """A program asks a pipeline for an output that only those on another cloud have."""
+    """A program asks a pipeline for an output that it does not have."""
 
 
 class Pipeline(pulumi.ComponentResource):
@@ -163,12 +164,14 @@ class Pipeline(pulumi.ComponentResource):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name not in Pipeline.__annotations__:
+            if name.startswith("_"):
                 raise AttributeError(name)
+            outputs = Pipeline.__annotations__
+            guess = None if name in outputs else nearest(name, outputs)
             raise NoOutputError(
                 f"Pipeline.{name}",
                 "nothing",
-                "an output of this pipeline's cloud",
-                "docs/stack-outputs.md has the outputs of each cloud",
+                "an output of a pipeline on this cloud",
+                f"Did you mean {guess!r}?" if guess else "docs/stack-outputs.md has the outputs of each cloud",
                 sentence=": a pipeline on this cloud has no such output",
             )

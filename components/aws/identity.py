@@ -8,6 +8,7 @@ import pulumi_aws as aws
 
 from ..base import as_args, token
 from ..config.later import is_plain, plain
+from ..outputs import whole
 from .account import Account, account_of
 from .key import use_keys
 from .policy import Statement, allow, document, grant, trust
@@ -95,12 +96,20 @@ class AwsIdentity(pulumi.ComponentResource):
         )
 
     def grant_data(
-        self, role: aws.iam.Role, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[pulumi.Input[str]]
+        self,
+        role: aws.iam.Role,
+        read: Sequence[pulumi.Input[str]],
+        write: Sequence[pulumi.Input[str]],
+        kms_keys: Sequence[pulumi.Input[str]],
     ) -> None:
         """Let a role use the team's declared data: ``s3://bucket/prefix`` URIs to read, or to read and write."""
         if not read and not write:
             return
-        grant(self, "data", role, data_statements(self._account, read, write, kms_keys))
+        # Buckets are put together, so all names must be known.
+        statements = whole([read, write]).apply(
+            lambda it: whole(data_statements(self._account, it[0], it[1], kms_keys))
+        )
+        grant(self, "data", role, statements)
 
     def grant_secrets(self, role: aws.iam.Role, arns: Sequence[pulumi.Input[str]]) -> None:
         """Let a role read Secrets Manager secrets and SSM parameters, by the references of a job definition."""

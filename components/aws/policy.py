@@ -26,8 +26,8 @@ def deny(actions: Sequence[str], resources: Sequence[pulumi.Input[str]]) -> Stat
     return {**allow(actions, resources), "Effect": "Deny"}
 
 
-def document(statements: Sequence[pulumi.Input[Statement]]) -> pulumi.Output[str]:
-    return json_of({"Version": "2012-10-17", "Statement": list(statements)})
+def document(statements: pulumi.Input[Sequence[pulumi.Input[Statement]]]) -> pulumi.Output[str]:
+    return json_of({"Version": "2012-10-17", "Statement": statements})
 
 
 def trust(service: pulumi.Input[str], source_account: pulumi.Input[str] | None = None) -> pulumi.Output[str]:
@@ -45,7 +45,7 @@ def grant(
     component: pulumi.Resource,
     what: str,
     role: aws.iam.Role,
-    statements: Sequence[pulumi.Input[Statement]],
+    statements: pulumi.Input[Sequence[pulumi.Input[Statement]]],
 ) -> aws.iam.RolePolicy:
     """An inline policy on a role, child of the granting component; its name says what and to whom."""
     name = f"{component.pulumi_resource_name}-{what}-{role.pulumi_resource_name}"

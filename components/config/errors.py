@@ -70,14 +70,24 @@ def unknown(key: str, name: str, known: Iterable[str]) -> ConfigError:
 
 def shown(value: Any) -> str:
     """A value as an error shows it: JSON, one line, cut when long."""
+    if isinstance(value, _NOT_DATA):
+        return _as_text(value)
     text = json.dumps(value, default=_as_text, ensure_ascii=False)
     # JSON leaves some line separators as they are, such as U+0085.
     text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
     return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
 
 
+_NOT_DATA = (pulumi.Output, pulumi.Resource, BaseModel)
+"""What a program may give in place of a value."""
+
+
 def _as_text(value: Any) -> str:
-    return "an output of another resource" if isinstance(value, pulumi.Output) else str(value)
+    if isinstance(value, pulumi.Output):
+        return "an output of another resource"
+    if isinstance(value, pulumi.Resource):
+        return f"the resource {value.pulumi_resource_name}"
+    return f"an object {type(value).__name__}" if isinstance(value, BaseModel) else str(value)
 
 
 def key_path(path: Sequence[str | int], root: str = "tidemill:") -> str:
@@ -122,7 +132,13 @@ def from_pydantic(
         return missing(named, hint)
     if kind == HIDDEN:
         return ConfigError(named, f"a text of {len(str(value))} characters (not shown)", _allowed(problem), hint)
-    return ConfigError(named, shown(value), _allowed(problem), hint)
+    allowed = _allowed(problem)
+    if isinstance(value, pulumi.Output):
+        allowed = f"{allowed} that is known before anything is made"
+        hint = "Write it down; docs/composing.md lists the keys that take outputs"
+    elif isinstance(value, pulumi.Resource):
+        hint = "Give an output of the resource, such as its id or arn"
+    return ConfigError(named, shown(value), allowed, hint)
 
 
 def _allowed(problem: Any) -> str:
@@ -137,6 +153,8 @@ def _allowed(problem: Any) -> str:
     }
     if kind in words:
         return words[kind].format(**context)
+    if isinstance(problem["input"], BaseModel) and "class_name" in context:
+        return f"an object {context['class_name']}"
     return _TYPES.get(kind) or str(problem["msg"])
 
 

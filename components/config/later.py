@@ -15,7 +15,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from .errors import ConfigError
-from .types import AWS_KEY, GCP_KEY, Matching, unique
+from .types import ALLOWED_DATA, AWS_KEY, DATA, GCP_KEY, Matching, unique
 
 MARK = "fromResource"
 """In a model's JSON schema: the value may be an output. Only the package for other languages has it."""
@@ -110,7 +110,17 @@ class ListFromResource:
             strict=True,
         )
         once = core_schema.no_info_after_validator_function(unique._check, schema)
-        return _or_output(once, lambda values: [self.items.later(value) for value in values])
+        return _or_output(once, self.later)
+
+    def later(self, values: Any) -> list[Any]:
+        """The values of an output, if they are right.
+
+        Raises:
+            ConfigError: they are not.
+        """
+        if not isinstance(values, Sequence) or is_plain(values):
+            raise ConfigError(f"tidemill:{self.items.key}", repr(values), "a list", f"{_FIX}: put it into a list")
+        return [self.items.later(value) for value in values]
 
     def _item(self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return self.items.__get_pydantic_json_schema__(schema, handler)
@@ -154,3 +164,5 @@ RegistryKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "registry.kms_ke
 DisksKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "disks.kms_key")]
 TopicsKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "topics.kms_key")]
 FileSystemKey = Annotated[Text, from_resource(_KEY, _ALLOWED_KEY, "file_systems.kms_key")]
+ReadUri = Annotated[Text, from_resource(DATA, ALLOWED_DATA, "data.read")]
+WriteUri = Annotated[Text, from_resource(DATA, ALLOWED_DATA, "data.write")]

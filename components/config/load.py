@@ -19,7 +19,7 @@ from ..rooms import CLOUDS, DEFAULT, cloud_room, service_room
 from .checks import check
 from .checks.place import check_place
 from .checks.settings import check_settings
-from .errors import ConfigError, from_pydantic, missing
+from .errors import ConfigError, from_pydantic, missing, shown
 from .file_system_models import FileSystem
 from .models import StackConfig
 from .queue_models import Queue
@@ -72,6 +72,9 @@ def parse(values: StackConfig | Mapping[str, Any]) -> StackConfig:
     """
     if isinstance(values, StackConfig) and values.is_checked:
         return values
+    if not isinstance(values, StackConfig | Mapping):
+        fix = "Pass StackConfig(team=..., environment=..., queues=...)"
+        raise ConfigError("PipelineArgs.config", shown(values), "a StackConfig, or a mapping of its keys", fix)
     config = part(StackConfig, _filled(keys_of(values)))
     check(config)
     return config.checked()

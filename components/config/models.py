@@ -15,7 +15,7 @@ from .budget_models import Budget
 from .file_system_models import FileSystem
 from .import_models import Imports
 from .key_models import Disks, Topics
-from .later import LogsKey, RegistryKey, StoreKey, Text, from_resource, is_plain
+from .later import LogsKey, ReadUri, RegistryKey, StoreKey, Text, WriteUri, from_resource, is_plain
 from .model import Model
 from .monitoring_models import Monitoring
 from .network_models import Network
@@ -24,7 +24,6 @@ from .queue_models import Queue
 from .types import (
     AWS_KEY,
     POLICY,
-    DataUri,
     Name,
     StackName,
     matching,
@@ -38,8 +37,8 @@ class Data(Model):
     exist before the stack, and the deployer must be allowed to set their IAM policies.
     """
 
-    read: Annotated[list[DataUri], unique] = Field(default=[], description="What jobs may read.")
-    write: Annotated[list[DataUri], unique] = Field(default=[], description="What jobs may read and write.")
+    read: Annotated[list[ReadUri], unique] = Field(default=[], description="What jobs may read.")
+    write: Annotated[list[WriteUri], unique] = Field(default=[], description="What jobs may read and write.")
     kms_keys: Annotated[
         list[Annotated[Text, from_resource(AWS_KEY, "the ARN of a KMS key", "data.kms_keys")]], unique
     ] = Field(

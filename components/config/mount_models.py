@@ -7,7 +7,7 @@ from pydantic import Field
 
 from .later import Text, from_resource
 from .model import Model
-from .types import FILESTORE, AbsolutePath, GsUri, Name, S3Uri, matching
+from .types import FILESTORE, AbsolutePath, GsUri, Name, S3Uri
 
 
 class Mount(Model):
@@ -43,7 +43,12 @@ class Mount(Model):
         description="GCP: a bucket or prefix through Cloud Storage FUSE; name it in tidemill:data too, under write "
         "unless read_only is set.",
     )
-    filestore: Annotated[str, matching(FILESTORE, "an address and a share, such as 10.0.0.2:/vol")] | None = Field(
+    filestore: (
+        Annotated[
+            Text, from_resource(FILESTORE, "an address and a share, such as 10.0.0.2:/vol", "queues.mounts.filestore")
+        ]
+        | None
+    ) = Field(
         default=None,
         description="GCP: address and share of an existing Filestore instance, in the machines' network.",
     )

@@ -47,7 +47,12 @@ class NewNetwork(Model):
         "network that exists keeps its range.",
         examples=["10.4.0.0/16"],
     )
-    ipam_pool: Annotated[str, matching(IPAM_POOL, "an id such as ipam-pool-0123456789abcdef0")] | None = Field(
+    ipam_pool: (
+        Annotated[
+            Text, from_resource(IPAM_POOL, "an id such as ipam-pool-0123456789abcdef0", "network.create.ipam_pool")
+        ]
+        | None
+    ) = Field(
         default=None,
         description="AWS only. Let this IPAM pool of the region give the range, in place of `cidr`. The pool's owner "
         "pays per address in use.",

@@ -145,7 +145,9 @@ Name = Annotated[
     ),
 ]
 _PLAIN = "without wildcards; a prefix of letters, digits and !_.'()/=+@,:- that does not start with -"
-DataUri = Annotated[str, either(_S3, _GS, f"s3://bucket or s3://bucket/prefix/, on GCP gs://, {_PLAIN}")]
+DATA = re.compile(f"{_S3.pattern}|{_GS.pattern}")
+"""A bucket, or a prefix in one."""
+ALLOWED_DATA = f"s3://bucket or s3://bucket/prefix/, on GCP gs://, {_PLAIN}"
 S3Uri = Annotated[str, matching(_S3, f"s3://bucket or s3://bucket/prefix/, {_PLAIN}")]
 GsUri = Annotated[str, matching(_GS, f"gs://bucket or gs://bucket/prefix/, {_PLAIN}")]
 AbsolutePath = Annotated[str, matching(_ABSOLUTE, "an absolute path of plain names", 200)]

@@ -33,6 +33,7 @@ Source: https://cloud.google.com/billing/docs/reference/budget/rest/v1/billingAc
 _KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 
 _GOOGLE_IMAGES = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev/|([a-z]+\.)?gcr\.io/")
+_GRANTS = "its grants are resources with its name"
 _ON_AWS = "only on AWS"
 
 
@@ -96,6 +97,9 @@ def _names(config: StackConfig) -> None:
 
 def _other_clouds(config: StackConfig) -> None:
     common.check_data(config.data, "gs")
+    for key in ("read", "write"):
+        for index, uri in enumerate(getattr(config.data, key)):
+            common.check_known(["data", key, index], uri, _GRANTS)
     hint = "Leave it out; Cloud Storage uses a bucket's key by itself"
     common.refuse(["data"], config.data, "kms_keys", _ON_AWS, hint)
     hint = "Leave it out; push images of any name to the stack's one repository"
@@ -115,9 +119,9 @@ def _other_clouds(config: StackConfig) -> None:
         "Name a principal of GCP",
     )
     for index, principal in enumerate(config.access.submitters):
-        common.check_known(["access", "submitters", index], principal, "its grants are resources with its name")
+        common.check_known(["access", "submitters", index], principal, _GRANTS)
     for name, topic in config.monitoring.job_channels.items():
-        common.check_known(["monitoring", "job_channels", name], topic, "its grants are resources with its name")
+        common.check_known(["monitoring", "job_channels", name], topic, _GRANTS)
 
 
 def _network(config: StackConfig) -> None:

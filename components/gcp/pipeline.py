@@ -166,7 +166,7 @@ class GcpParts:
         named += [queue.gcp.fuse_image for queue in queues if queue.gcp.fuse_image]
         self.store.grant_work(worker)
         self._registry.grant_pull(worker)
-        identity.grant_data(worker, config.data.read, config.data.write)
+        identity.grant_data(worker, plain(config.data.read), plain(config.data.write))
         identity.grant_secrets(worker, plain(secret for queue in queues for secret in queue.secrets.values()))
         identity.grant_external_pull(worker, [*named, *config.worker_images.values()])
         identity.grant_publish(worker, plain(config.monitoring.job_channels.values()))

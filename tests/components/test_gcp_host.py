@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from components.services.pubsub import cloud_init
-from components.services.pubsub.cloud_init import SCRIPT, Host, cloud_config
+from components.services.pubsub.cloud_init import SCRIPT, Host, cloud_config, nfs_sources
 from components.services.pubsub.keys import parsed
 from tests.components.recording import run
 from tests.components.stacks import IMAGE
@@ -59,7 +59,8 @@ def settings(**more: Any) -> Any:
 def host(queue: Any, worker_image: str | None = WORKER, image: str = IMAGE) -> Host:
     types = queue.types("gcp")
     subscription = "projects/p/subscriptions/work"
-    return Host("cpu", image, worker_image, "store", subscription, "projects/p/logs/l", "us-west1", types)
+    nfs = nfs_sources(queue, {})
+    return Host("cpu", image, worker_image, "store", subscription, "projects/p/logs/l", "us-west1", types, nfs=nfs)
 
 
 def document(**more: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tidemill import capacity, services
 
 from ... import machines
 from ..errors import ConfigError, key_path, missing, refuse, shown, unknown
-from ..later import is_plain
+from ..later import is_plain, plain
 from ..models import Data, StackConfig
 from ..mount_models import Mount
 from ..network_models import Network, NewNetwork
@@ -238,7 +238,8 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
                 f"a path of its own outside {', '.join(_TAKEN_PATHS)}",
                 f"Take a path such as /mnt/{name}",
             )
-        if mount.bucket and not any(within(mount.bucket, granted) for granted in config.data.read + config.data.write):
+        data = plain([*config.data.read, *config.data.write])
+        if mount.bucket and not any(within(mount.bucket, granted) for granted in data):
             raise ConfigError(
                 key_path([*here, given[0]]),
                 shown(mount.bucket),

@@ -6,8 +6,10 @@ too small there; tests/components/test_policy_sizes.py compares it with the poli
 
 from collections.abc import Collection, Iterable
 
+import pulumi
+
 from ..errors import ConfigError, key_path
-from ..later import length
+from ..later import length, plain
 from ..models import StackConfig
 from ..queue_models import Queue
 from .images import repository_of, shared_repository_of
@@ -154,10 +156,12 @@ def _check_inline(config: StackConfig) -> None:
             )
 
 
-def _data_size(config: StackConfig, uris: Collection[str]) -> int:
-    buckets = {uri.split("/")[2] for uri in uris}
+def _data_size(config: StackConfig, uris: Collection[pulumi.Input[str]]) -> int:
+    known = plain(uris)
+    buckets = {uri.split("/")[2] for uri in known}
     listed = sum(125 + len(bucket) for bucket in buckets)
-    named = sum(14 + len(uri) + 4 + len(uri.split("/", 3)[-1] if uri.count("/") > 2 else "") for uri in uris)
+    named = sum(14 + len(uri) + 4 + len(uri.split("/", 3)[-1] if uri.count("/") > 2 else "") for uri in known)
+    named += (143 + 3 * _OUTPUT) * (len(uris) - len(known))
     return listed + named + sum(3 + length(key, _OUTPUT) for key in config.data.kms_keys) if uris else 0
 
 

@@ -12,6 +12,7 @@ from ...config.checks.families import check_families, check_kinds, check_markets
 from ...config.checks.images import check_images
 from ...config.checks.machines import check_image, check_scratch, left_in
 from ...config.errors import ConfigError, key_path, shown
+from ...config.later import plain
 from ...config.models import StackConfig
 from ...config.queue_models import Queue
 from ...config.types import GCP_IMAGE, GCP_RESERVATION
@@ -202,9 +203,10 @@ def _secrets(path: Path, queue: Queue) -> None:
 
 def _mounts(config: StackConfig, path: Path, queue: Queue) -> None:
     common.check_mounts(path, queue, config, _MOUNTS)
+    written = plain(config.data.write)
     for name, mount in queue.mounts.items():
         here = [*path, "mounts", name]
-        if mount.gcs and not mount.read_only and not any(common.within(mount.gcs, uri) for uri in config.data.write):
+        if mount.gcs and not mount.read_only and not any(common.within(mount.gcs, uri) for uri in written):
             raise ConfigError(
                 key_path([*here, "gcs"]),
                 shown(mount.gcs),

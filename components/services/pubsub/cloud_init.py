@@ -69,8 +69,8 @@ class Host:
     machines: Sequence[MachineType]
     worker_image_arm64: pulumi.Input[str] | None = None
     """The worker's image for arm64 machines, in a queue that has others as well."""
-    file_systems: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
-    """Address and share of each file system of the stack."""
+    nfs: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    """Address and share of each mount over NFS, by the mount's name."""
     variables: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """Variables of containers for a proxy and certificates."""
     certificates: str | None = None
@@ -80,6 +80,12 @@ class Host:
     def proxied(self) -> dict[str, str]:
         """Variables of Docker's unit; empty without a proxy."""
         return {key: str(value) for key, value in self.variables.items() if key.endswith("_PROXY")}
+
+
+def nfs_sources(settings: Queue, made: Mapping[str, pulumi.Input[str]]) -> dict[str, pulumi.Input[str]]:
+    """Sources of a queue's mounts over NFS by the mount's name: what exists, and what the stack has made."""
+    named = {name: mount.filestore or made.get(mount.file_system or "") for name, mount in settings.mounts.items()}
+    return {name: source for name, source in named.items() if source is not None}
 
 
 def cloud_config(settings: Queue, host: Host) -> pulumi.Output[str]:
@@ -224,8 +230,8 @@ def options(settings: Queue, host: Host) -> list[str]:
     words += _gpus(settings, host)
     for name, mount in _mounts(settings).items():
         mode = ":ro" if mount.read_only else ""
-        if source := mount.filestore or (mount.file_system and str(host.file_systems[mount.file_system])):
-            words += ["--mount", _nfs(name, source, mount)]
+        if source := host.nfs.get(name):
+            words += ["--mount", _nfs(name, str(source), mount)]
         else:
             volumes.append(f"{mount.host or f'{_FUSE}/{name}'}:{mount.path}{mode}")
     return [*words, *(word for volume in volumes for word in ("--volume", volume))]

@@ -19,7 +19,7 @@ from ...gcp.member import Member
 from ...gcp.project import Project
 from ...outbound import Outbound
 from ...zones import chosen
-from .cloud_init import BUNDLE, Host, cloud_config
+from .cloud_init import BUNDLE, Host, cloud_config, nfs_sources
 from .instance_group import Fleet, RungResources, instance_group
 from .keys import parsed
 from .offerings import check_offered
@@ -181,7 +181,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
             subscription=made.subscription.id,
             log=args.log,
             region=project.region,
-            file_systems=args.file_systems,
+            nfs=nfs_sources(settings, args.file_systems),
             variables=out.variables(BUNDLE),
             certificates=out.certificates,
         )

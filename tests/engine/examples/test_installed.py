@@ -7,16 +7,18 @@ Their dependencies are those of our own environment; whether an index resolves t
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from email import message_from_string
 from pathlib import Path
 
 import pytest
+import yaml
 
 import components
 from components.services.pubsub import reconciler
@@ -208,6 +210,88 @@ def test_a_pipeline_previews_from_there(cloud, kind, python, tmp_path):
         run = project.run("preview", events=True).ok()
     assert Counter(step.op for step in run.steps).keys() == {"create"}
     assert kind in {step.kind.rpartition(":")[2] for step in run.steps}
+
+
+EXAMPLES = ROOT / "examples" / "pulumi"
+PROGRAMS = sorted(path.parent.name for path in EXAMPLES.glob("*/__main__.py"))
+BESIDE = {"ephemeral", "shared_vpc"}
+"""Examples whose previews need something else."""
+ONCE = """
+    import runpy, sys
+    from pulumi import automation
+
+    program = runpy.run_path(sys.argv[1])["program"]
+    stack = automation.create_or_select_stack("once", project_name="tidemill-ephemeral", program=program)
+    stack.set_config("aws:region", automation.ConfigValue("us-west-2"))
+    print(sum(stack.preview().change_summary.values()))
+"""
+
+
+@pytest.fixture(scope="module")
+def clouds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of commands on an AWS and on a GCP."""
+    with Cloud(tmp_path_factory.mktemp("aws")) as aws, GcpCloud(tmp_path_factory.mktemp("gcp")) as gcp:
+        yield aws.env | {key: value for key, value in gcp.settings.items() if key.startswith(("GO", "CLOUDSDK"))}
+
+
+@pytest.fixture
+def new_example(python: Path, clouds: dict[str, str], tmp_path: Path) -> Callable[[str], Project]:
+    """Make an example's stack, whose program runs in the environment."""
+
+    def make(name: str) -> Project:
+        source, copy = tmp_path / name, tmp_path / "copy"
+        shutil.copytree(EXAMPLES / name, source, ignore=shutil.ignore_patterns("__pycache__"))
+        copy.mkdir()
+        settings = yaml.safe_load((source / "Pulumi.yaml").read_text())
+        settings["runtime"]["options"]["virtualenv"] = str(python.parents[1])
+        (source / "Pulumi.yaml").write_text(json.dumps(settings))
+        return Project(copy, clouds, "dev", source)
+
+    return make
+
+
+@pytest.mark.parametrize("name", [each for each in PROGRAMS if each not in BESIDE])
+def test_an_example_previews_from_there(name, new_example):
+    run = new_example(name).run("preview", events=True).ok()
+    assert {step.op for step in run.steps} == {"create"}
+    assert len(run.steps) > 20
+
+
+def test_the_example_in_a_shared_network_asks_for_that_networks_stack(new_example):
+    """`test_programs.py` brings it up beside one."""
+    project = new_example("shared_vpc")
+    with project.config() as config:
+        config["tidemill-shared-vpc:networkStack"] = "organization/network/prod"
+    assert 'unknown stack "organization/network/prod"' in project.run("preview", events=True).refused().text
+
+
+def test_the_example_of_the_automation_api_previews_from_there(python, clouds, tmp_path):
+    env = clouds | {"PULUMI_BACKEND_URL": f"file://{tmp_path}"}
+    command = [str(python), "-I", "-c", textwrap.dedent(ONCE), str(EXAMPLES / "ephemeral" / "__main__.py")]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
+
+
+def test_the_wrong_version_of_an_sdk_is_told_there_too(new_example, tmp_path):
+    project = new_example("one_queue")
+    metadata = tmp_path / "pulumi_aws-6.83.4.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: pulumi-aws\nVersion: 6.83.4\n")
+    project.env["PYTHONPATH"] = str(tmp_path)
+    run = project.up().refused()
+    assert run.errors[0].startswith("pulumi-aws: 6.83.4 is not allowed. Allowed: 7.30 or later, and earlier than 8.")
+    assert "Traceback" not in run.text
+    assert project.resources() == []
 
 
 def test_a_wrong_key_in_code_is_told_in_one_line(python, tmp_path):

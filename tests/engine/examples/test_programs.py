@@ -8,13 +8,16 @@ differently.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -27,7 +30,8 @@ from tidemill.descriptor import Descriptor
 
 EXAMPLES = ROOT / "examples" / "pulumi"
 BOTH, ONCE = "both_clouds", "ephemeral"
-ON_AWS = ["one_queue", "overrides", "two_regions"]
+SHARED = "shared_vpc"
+ON_AWS = ["one_queue", "overrides", "own_vpc", "two_regions", "with_other_things"]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +62,7 @@ def up(project: Project) -> Iterator[dict[str, str]]:
 
 
 def test_every_program_is_tried():
-    assert {path.parent.name for path in EXAMPLES.glob("*/__main__.py")} == {*ON_AWS, BOTH, ONCE}
+    assert {path.parent.name for path in EXAMPLES.glob("*/__main__.py")} == {*ON_AWS, BOTH, ONCE, SHARED}
 
 
 @pytest.mark.parametrize("name", ON_AWS)
@@ -81,6 +85,57 @@ def test_a_program_on_both_clouds_comes_up_once_and_goes_whole(new_example, tmp_
         with up(project) as outputs:
             assert outputs["pipeline_uri_aws"].startswith("s3://vision-dev-aws-store-")
             assert outputs["pipeline_uri_gcp"].startswith("gs://vision-dev-gcp-store-")
+
+
+NETWORK = """
+    import pulumi
+    import pulumi_gcp as gcp
+
+    network = gcp.compute.Network("shared", auto_create_subnetworks=False)
+    subnetwork = gcp.compute.Subnetwork(
+        "shared", network=network.id, region="us-central1", ip_cidr_range="10.8.0.0/18", private_ip_google_access=True
+    )
+    pulumi.export("network", network.id)
+    pulumi.export("subnetwork", subnetwork.id)
+"""
+
+
+@contextlib.contextmanager
+def network_stack(google: GcpCloud, folder: Path) -> Iterator[Project]:
+    """The network team's stack, which is up until the block ends. localcloud has one project, which is also the host.
+
+    Args:
+        folder: An empty one.
+    """
+    source = folder / "network"
+    source.mkdir()
+    (source / "Pulumi.yaml").write_text(json.dumps({"name": "network", "runtime": "python"}))
+    (source / "__main__.py").write_text(textwrap.dedent(NETWORK))
+    (folder / "copy").mkdir()
+    project = Project(folder / "copy", google.env, "prod", source)
+    with project.config() as config:
+        config |= {"gcp:project": google.project, "gcp:region": "us-central1"}
+    project.up().ok()
+    yield project
+    project.destroy().ok()
+
+
+def test_a_program_in_a_shared_network_comes_up_once_and_goes_whole(tmp_path):
+    (tmp_path / "team").mkdir()
+    with GcpCloud(tmp_path / "gcp") as google, network_stack(google, tmp_path) as network:
+        backend = network.env["PULUMI_BACKEND_URL"]
+        project = Project(tmp_path / "team", google.env, "dev", EXAMPLES / SHARED, backend=backend)
+        project.env["PYTHONPATH"] = str(ROOT / "tests" / "outside")
+        with project.config() as config:
+            config |= {"gcp:project": google.project, "gcp:region": "us-central1", "tidemill-shared-vpc:purge": True}
+            config["tidemill-shared-vpc:networkStack"] = "organization/network/prod"
+        with up(project) as outputs:
+            assert outputs["pipeline_uri"].startswith("gs://vision-dev-store-")
+            kinds = {each["type"].rpartition(":")[2] for each in project.resources()}
+            assert not kinds & {"Network", "Subnetwork", "Firewall"}
+            templates = project.resources("RegionInstanceTemplate")
+            used = {each["subnetwork"] for one in templates for each in one["outputs"]["networkInterfaces"]}
+            assert used == {network.outputs()["subnetwork"]}
 
 
 def test_the_wrong_version_of_an_sdk_is_told_before_anything_is_created(new_example, tmp_path):

@@ -10,9 +10,9 @@ import pulumi
 import pytest
 from pulumi.output import Unknown
 
-from components.config import ConfigError, StackConfig, parse
+from components.config import ConfigError, ExistingNetwork, Rung, StackConfig, parse
 from components.pipeline import Pipeline, PipelineArgs
-from tests.components.recording import run
+from tests.components.recording import Recorder, run, run_with
 
 IMAGES = {"images": {"default": "registry://preprocess:1"}}
 RIGHT = {
@@ -97,6 +97,50 @@ def test_what_decides_stays_plain(key: str) -> None:
     run(program)
 
 
+class Made(pulumi.ComponentResource):
+    """A resource of a program."""
+
+    def __init__(self) -> None:
+        super().__init__("test:index:Made", "lab")
+
+
+@pytest.mark.parametrize(
+    ("give", "said"),
+    [
+        (
+            lambda: Rung(max_cpus=pulumi.Output.from_input(4)),  # type: ignore[arg-type]
+            "Allowed: a whole number that is known before anything is made. Write it down;",
+        ),
+        (
+            lambda: ExistingNetwork(vpc_id=Made()),  # type: ignore[arg-type]
+            "the resource lab is not allowed. Allowed: a text. Give an output of the resource,",
+        ),
+        (
+            lambda: parse({**config("store.kms_key", KEY), "network": ExistingNetwork()}),
+            "tidemill:network: an object ExistingNetwork is not allowed. Allowed: an object Network.",
+        ),
+        (
+            lambda: parse(None),  # type: ignore[arg-type]
+            "PipelineArgs.config: null is not allowed. Allowed: a StackConfig, or a mapping of its keys.",
+        ),
+        (
+            lambda: Pipeline("vision-dev", StackConfig.model_construct()),  # type: ignore[arg-type]
+            "expected PipelineArgs or a mapping, not StackConfig",
+        ),
+    ],
+)
+def test_what_a_program_gives_by_mistake_is_told_in_a_sentence(give: Callable[[], Any], said: str) -> None:
+    with pytest.raises(pulumi.RunError) as error:
+        run(give)
+    assert said in str(error.value)
+
+
+def test_a_text_where_an_output_of_a_list_belongs_is_told_as_a_whole() -> None:
+    with pytest.raises(ConfigError) as error:
+        read("network.existing.subnet_ids", "subnet-12345678")
+    assert str(error.value).startswith("tidemill:network.existing.subnet_ids: 'subnet-12345678' is not allowed.")
+
+
 def test_an_error_never_shows_what_was_taken_for_a_secret() -> None:
     def program() -> None:
         queue = {**IMAGES, "secrets": {"TOKEN": pulumi.Output.from_input("hunter2")}}
@@ -113,10 +157,15 @@ SECRET = "arn:aws:secretsmanager:us-west-2:123456789012:secret:t-AbCdEf"
 TOPIC, ROLE = "arn:aws:sns:us-west-2:123456789012:oncall", "arn:aws:iam::123456789012:role/vision"
 EVERY: dict[str, Callable[[Callable[[Any], Any]], dict[str, Any]]] = {
     "aws": lambda given: {
+        "registry": {"kms_key": given(KEY)},
         "network": {"existing": {"vpc_id": given("vpc-12345678"), "subnet_ids": given(["subnet-12345678"])}},
         "store": {"kms_key": given(KEY)},
         "logs": {"kms_key": given(KEY)},
-        "data": {"read": ["s3://raw-images"], "kms_keys": [given(KEY)]},
+        "data": {
+            "read": ["s3://raw-images", given("s3://more/a/")],
+            "write": [given("s3://features"), given("s3://more/b/")],
+            "kms_keys": [given(KEY)],
+        },
         "access": {"submitters": [given(ROLE)]},
         "permission_boundary": given("arn:aws:iam::123456789012:policy/boundary"),
         "monitoring": {"topic": given(TOPIC), "job_channels": {"oncall": given(TOPIC)}},
@@ -137,17 +186,31 @@ EVERY: dict[str, Callable[[Callable[[Any], Any]], dict[str, Any]]] = {
         },
         "store": {"kms_key": given("projects/p1/locations/l/keyRings/r/cryptoKeys/k")},
         "logs": {"kms_key": given("projects/p1/locations/l/keyRings/r/cryptoKeys/k")},
+        "registry": {"kms_key": given("projects/p1/locations/l/keyRings/r/cryptoKeys/k")},
         "monitoring": {"channels": [given("projects/p1/notificationChannels/1")]},
         "budget": {"monthly_usd": 9, "notify": ["a@example.com"], "billing_account": given("012345-6789AB-CDEF01")},
+        "queues": {
+            "cpu": {**IMAGES, "mounts": {"old": {"filestore": given("10.0.0.2:/vol"), "path": "/mnt/old"}}},
+        },
+    },
+    "gcp with a file system": lambda given: {
+        "file_systems": {
+            "new": {"tier": "regional", "kms_key": given("projects/p1/locations/l/keyRings/r/cryptoKeys/k")}
+        },
+        "queues": {"cpu": {**IMAGES, "mounts": {"new": {"file_system": "new", "path": "/mnt/new"}}}},
+    },
+    "aws with a network of its own": lambda given: {
+        "network": {"create": {"ipam_pool": given("ipam-pool-0123456789abcdef0")}},
+        "file_systems": {"shared": {"kms_key": given(KEY)}},
         "queues": {"cpu": IMAGES},
     },
 }
 
 
-@pytest.mark.parametrize("cloud", EVERY)
-def test_the_same_resources_come_of_plain_values_of_outputs_and_of_unknown_ones(cloud: str) -> None:
+@pytest.mark.parametrize("case", EVERY)
+def test_the_same_resources_come_of_plain_values_of_outputs_and_of_unknown_ones(case: str) -> None:
     def program(given: Callable[[Any], Any]) -> None:
-        keys = {"team": "vision", "environment": "dev", "cloud": cloud, **EVERY[cloud](given)}
+        keys = {"team": "vision", "environment": "dev", "cloud": case[:3], **EVERY[case](given)}
         Pipeline("vision-dev", PipelineArgs(config=keys))
 
     made = []
@@ -157,7 +220,7 @@ def test_the_same_resources_come_of_plain_values_of_outputs_and_of_unknown_ones(
         lambda _: pulumi.Output.from_input(Unknown()),
     ]
     for given in ways:
-        recorder = run(partial(program, given), preview=True)
+        recorder = run_with(Recorder(allotted="10.64.0.0/18"), partial(program, given), preview=True)
         # Archives are not compared: each is an object of its own.
         made.append({each.urn: {**each.inputs, "source": None} for each in recorder.resources})
     plain, known, unknown = made
@@ -165,11 +228,25 @@ def test_the_same_resources_come_of_plain_values_of_outputs_and_of_unknown_ones(
     assert set(plain) == set(unknown)
 
 
-def test_what_has_its_name_from_a_value_says_so() -> None:
+@pytest.mark.parametrize(
+    ("section", "keys", "what"),
+    [
+        ("access", {"submitters": ["group:vision@example.com"]}, "access.submitters[0]"),
+        ("data", {"read": ["gs://raw-images"]}, "data.read[0]"),
+        ("data", {"write": ["gs://features"]}, "data.write[0]"),
+        ("monitoring", {"job_channels": {"oncall": "projects/p1/topics/oncall"}}, "monitoring.job_channels.oncall"),
+    ],
+)
+def test_what_has_its_name_from_a_value_says_so(section: str, keys: dict[str, Any], what: str) -> None:
+    def output(value: Any) -> Any:
+        if isinstance(value, str):
+            return pulumi.Output.from_input(value)
+        named = {key: output(each) for key, each in value.items()} if isinstance(value, dict) else None
+        return named or [output(each) for each in value]
+
     def program() -> None:
-        member = pulumi.Output.from_input("group:vision@example.com")
         with pytest.raises(ConfigError) as error:
-            parse({**config("access", {"submitters": [member]}), "cloud": "gcp"})
-        assert error.value.what == "tidemill:access.submitters[0]"
+            parse({**config(section, keys), section: output(keys), "cloud": "gcp"})
+        assert error.value.what == f"tidemill:{what}"
 
     run(program)
