@@ -44,6 +44,8 @@ _PATHS = {
     "array": "$.detail.jobName",
     "reason": "$.detail.statusReason",
 }
+_EXPLAIN = "`tidemill explain JOB` says why; the job is named above."
+"""The job's name is what a submitter has sent to Batch: it is text, and in no command that somebody may copy."""
 QUEUES_OF_A_RULE = 8
 """ARNs of up to 190 characters that fit an event pattern of 2,048 with the rest of it.
 Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html"""
@@ -230,7 +232,7 @@ class Alarms:
             "high",
             "Queue <queue> is blocked, Batch says: <reason> Job <job> (<array>) waits at its head.",
             "",
-            "tidemill explain <job>",
+            _EXPLAIN,
         )
         self._events(name, "Batch Job Queue Blocked", queues, {}, notice)
 
@@ -248,7 +250,7 @@ class Alarms:
             "high",
             "Batch has given up chunks of job <job> (<array>) on queue <queue>, it says: <reason>",
             "",
-            "tidemill explain <job>",
+            _EXPLAIN,
         )
         self._events(name, "Batch Job State Change", queues, detail, notice)
 

@@ -71,7 +71,7 @@ def test_a_blocked_queue_tells_the_reason_and_the_command(team: Team) -> None:
     [message] = oncall.messages()
     assert f"Queue {queue} is blocked" in message
     assert "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT" in message
-    assert message.endswith(f"tidemill explain {job.id}")
+    assert job.id in message.partition(" Next: ")[0]
 
 
 def test_a_healthy_job_and_a_cancelled_one_tell_nothing_and_a_failed_one_does(team: Team) -> None:
@@ -84,7 +84,7 @@ def test_a_healthy_job_and_a_cancelled_one_tell_nothing_and_a_failed_one_does(te
     failed = team.submit(queue, "false")
     until(lambda: bool(oncall.messages()))
     [message] = oncall.messages()
-    assert message.endswith(f"tidemill explain {failed.id}")
+    assert failed.id in message.partition(" Next: ")[0]
 
 
 CONDITIONAL = {
