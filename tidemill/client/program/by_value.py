@@ -82,7 +82,7 @@ def _versions(packages: set[str]) -> dict[str, str]:
 
 class _Bounded(io.BytesIO):
     def write(self, data: Any) -> int:
-        if self.tell() + len(data) > 2 * MAX_BYTES:
+        if self.tell() + memoryview(data).nbytes > 2 * MAX_BYTES:
             raise CallerError(
                 f"function takes more than {MAX_BYTES >> 20} MiB with it.", "Load it inside.", what="function"
             )

@@ -52,13 +52,12 @@ def shipped(
     Raises:
         CallerError: It is none, or uses what cannot leave this process.
     """
-    if isinstance(function, str) and item_class is None:
-        return ShippedFunction(function, item_type, None, None, None)
-    if not callable(function):
+    by_name = isinstance(function, str)
+    if not by_name and not callable(function):
         fix = "Give the function itself, or the name of one that machines can import."
         raise CallerError.about("function", function, "a function, or 'module:function'", fix)
     made: dict[str, Any] = {}
-    name, folder = _named(function, made)
+    name, folder = (function, None) if by_name else _named(function, made)
     if item_class is not None:
         item_type, of_class = _named(item_class, made)
         folder = folder or of_class
@@ -69,7 +68,8 @@ def shipped(
         from tidemill.client.program.by_value import by_value
 
         parts = by_value(_said(function), made)
-    return ShippedFunction(name, item_type, folder, parts, "input" in _parameters(function))
+    takes_input = None if by_name else "input" in _parameters(function)
+    return ShippedFunction(name, item_type, folder, parts, takes_input)
 
 
 def _named(value: Any, made: dict[str, Any]) -> tuple[str, Path | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidemill.client.arguments import mapping, texts
 from tidemill.client.health.machine_faults import fleet_errors, image_problems, machine_words
@@ -31,7 +32,6 @@ from tidemill.client.plan.tags import checked_tags
 from tidemill.client.program.check import Program, check_program, is_here, name_of
 from tidemill.client.program.function import takes_input
 from tidemill.client.program.git_code import Checkout, check_libs, opened
-from tidemill.client.program.importable import ShippedFunction, shipped
 from tidemill.client.rounds.job_uris import References
 from tidemill.client.rounds.predecessors import resolve_after
 from tidemill.client.sending.job_inputs import GivenItems, gather
@@ -42,6 +42,9 @@ from tidemill.errors import CallerError, CloudError
 from tidemill.job import PARTS, JobSpec, spec_version
 from tidemill.metrics import compile_metrics
 from tidemill.request import OPTIONS, JobRequest
+
+if TYPE_CHECKING:
+    from tidemill.client.program.importable import ShippedFunction
 
 ARGUMENT_BYTES = 128 * 1024
 """Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
@@ -154,10 +157,13 @@ def _with_function(request: JobRequest) -> tuple[JobRequest, ShippedFunction | N
     """The request with its function by name and its items as values, where they are; and how a function that was given
     as an object travels."""
     items = with_values(request.items)
-    if request.function is None:
+    values = items if isinstance(items, ItemValues) else None
+    if request.function is None or (isinstance(request.function, str) and values is None):
         return replace(request, items=items), None
-    item_type, item_class = (items.item_type, items.item_class) if isinstance(items, ItemValues) else (None, None)
-    function = shipped(request.function, item_class, item_type)
+    # A name alone needs none of what takes functions apart.
+    from tidemill.client.program.importable import shipped
+
+    function = shipped(request.function, values and values.item_class, values and values.item_type)
     return replace(request, items=items, function=function.name, code=request.code or function.folder), function
 
 
@@ -219,7 +225,7 @@ def _draft(
         **fields,
         command=words or None,
         spec_version=spec_version(fields),
-        name=name_of(command, function and function.name) if request.name is None else request.name,
+        name=name_of(command, fields["function"]) if request.name is None else request.name,
         queue=place.queue_name,
         image=place.image,
         image_ref=place.queue.images[place.image].ref,
