@@ -30,6 +30,8 @@ PLACEHOLDER = "{code}"
 REQUIREMENTS = "requirements.txt"
 PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
 """Packages that a wheelhouse holds."""
+PACKAGE = "this_session"
+"""The package of what travels by value."""
 LEVEL = 6
 
 

@@ -1,5 +1,6 @@
 """Functions of programs and notebooks on this machine, with real processes. Not proved: another machine's Python."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import tidemill
 from tests.worker.here import SECONDS
 
+PRODUCT = Path(tidemill.__file__).parent
 PROGRAM = """
 import json, sys
 import tidemill
@@ -18,7 +21,7 @@ pipeline = tidemill.Pipeline.local(workers=1)
 {definitions}
 try:
     values = pipeline.map({call})
-    print(json.dumps({{"job": values.job.id, "values": list(values)}}))
+    print(json.dumps({{"job": values.job.id, "values": list(values)}}, default=str))
 except TidemillError as error:
     print(json.dumps({{"error": str(error), "jobs": [row.job for row in pipeline.jobs()]}}))
 """
@@ -48,6 +51,20 @@ class Session:
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+
+TRAP = """
+def leave():
+    with open({file!r}, "a") as file:
+        ours = "Calls a user's function in the image's own Python" in open("/proc/self/cmdline").read()
+        file.write(json.dumps([ours]) + "\\n")
+
+class Trap:
+    def __reduce__(self):
+        return leave, ()
+
+trap = Trap()
+"""
 
 
 @pytest.fixture
@@ -116,3 +133,64 @@ CALLS = {
 def test_calls_as_people_write_them(session, name):
     call, definitions, values = CALLS[name]
     assert session.run(call, definitions).get("values") == values
+
+
+def test_a_pickle_is_read_in_the_process_of_the_function_and_nowhere_else(session, tmp_path):
+    trap = TRAP.format(file=str(tmp_path / "left"))
+    told = session.run("lambda x: [trap, x][1], range(5), name='trap'", trap)
+    assert told["values"] == [0, 1, 2, 3, 4]
+    (ours,), *others = map(json.loads, (tmp_path / "left").read_text().splitlines())
+    assert (ours, others) == (True, [])
+    # To look at it, and to send the same again, reads none.
+    assert session.run("lambda x: [trap, x][1], range(5), name='trap'", trap)["job"] == told["job"]
+    assert len((tmp_path / "left").read_text().splitlines()) == 1
+
+
+def test_only_the_package_of_the_function_reads_pickles():
+    reading = {
+        path.relative_to(PRODUCT).as_posix()
+        for path in PRODUCT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.Attribute, ast.Name))
+        and ast.unparse(node) in ("pickle.load", "pickle.loads", "pickle.Unpickler", "cloudpickle.load")
+    }
+    assert reading == {"client/program/this_session.py"}
+
+
+def test_the_same_call_in_another_session_goes_on_with_the_job(session):
+    """Its third item has failed, which is no reason to call the others again."""
+    definitions = """
+from pathlib import Path
+def step(n):
+    Path(f"{here}/ran-{n}").open("a").write("x")
+    if n == 2:
+        raise ValueError("no go")
+    return n
+""".replace("{here}", str(session.folder))
+    call = "step, range(3), name='steps', chunk_size=1, attempts=1, return_exceptions=True"
+    first = session.run(call.replace("return_exceptions=True", ""), definitions, PYTHONHASHSEED="1")
+    assert "no go" in first["error"]
+    again = session.run(call, "# a comment\n" + definitions, PYTHONHASHSEED="2")
+    assert "error" not in again
+    assert [again["job"]] == first["jobs"]
+    assert [len((session.folder / f"ran-{n}").read_text()) for n in range(3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("lambda x: x, [1, float('nan')]", "items[1] is nan, which is not JSON"),
+        ("lambda x: x, [{1, 2}]", "items[0] is {1, 2}, which is not JSON: JSON has no value of type set."),
+        ("lambda x: x, [{'a': {3: 4}}]", "which is not JSON: its key 3 is not a text."),
+        ("lambda x: x, [cycle]", "items[0] is a list that holds itself, or is nested too deeply."),
+        ("lambda x: x, [(1, 2), [3, 4]]", "items[1] is [3, 4], and the first is a tuple."),
+        ("lambda x: x, ['a', 5]", "items[1] is 5; an item is a text"),
+        ("lambda x: lock, [1]", "function is a lambda; `lock`, which it uses, is a lock"),
+        ("7, [1]", "it must be a function, or 'module:function'"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_nothing_is_started(session, call, said):
+    told = session.run(call, "import threading\nlock = threading.Lock()\ncycle = []\ncycle.append(cycle)")
+    assert said in told["error"]
+    assert "\n" not in told["error"]
+    assert told["jobs"] == []

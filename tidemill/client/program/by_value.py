@@ -21,9 +21,8 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
-from tidemill.client.program.own_modules import PACKAGE
 from tidemill.client.program.uses import MAX_BYTES, Uses, is_named
-from tidemill.code import CodeParts
+from tidemill.code import PACKAGE, CodeParts
 from tidemill.errors import CallerError, one_line
 
 _LOADER = Path(__file__).with_name("this_session.py")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tidemill.client.program.function import function_remarks
 from tidemill.client.program.interpreters import code_words, script_of
+from tidemill.code import PACKAGE
 from tidemill.code import PLACEHOLDER as CODE
 from tidemill.errors import CallerError, closest, nearest
 from tidemill.job import JobSpec
@@ -85,7 +86,7 @@ def check_program(program: Program) -> Iterator[str]:
 def name_of(program: Sequence[str], function: str | None) -> str:
     """A job's name after what it runs: `features` of `python3 features.py {input}`."""
     if function:
-        text = function.replace(":", "-")
+        text = function.removeprefix(f"{PACKAGE}:").replace(":", "-")
     else:
         words = [Path(word).name for word in program if not word.startswith("-") and "{" not in word]
         scripts = [word for word in words if re.fullmatch(r".*\.\w{1,4}", word)]

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidemill.client.program.own_modules import PACKAGE, is_installed
+from tidemill.client.program.own_modules import is_installed
 from tidemill.client.program.uses import is_named
-from tidemill.code import CodeParts
+from tidemill.code import PACKAGE, CodeParts
 from tidemill.errors import CallerError
 
 _wrong = partial(CallerError, what="function")

@@ -13,9 +13,6 @@ from pathlib import Path
 
 from tidemill.errors import CallerError
 
-PACKAGE = "this_session"
-"""The package of what travels by value."""
-
 
 class OwnModules:
     """Modules that travel with a function: those that it uses, and those that they import in turn.

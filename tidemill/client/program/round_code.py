@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.client.site import Log, Site
+from tidemill.code import PACKAGE
+from tidemill.errors import CallerError
+from tidemill.job import JobSpec
 
 
 class OtherCode(NamedTuple):
@@ -21,12 +24,19 @@ class OtherCode(NamedTuple):
     origin: str | None
 
 
-def send(site: Site, job: str, code: str | Path, libs: Sequence[str | Path], log: Log) -> OtherCode:
+def send(site: Site, spec: JobSpec, code: str | Path, libs: Sequence[str | Path], log: Log) -> OtherCode:
     """Pack a folder or a commit, and upload it for a job.
 
     Raises:
-        CallerError: The folder cannot be packed, or the repository cannot be fetched. Nothing was uploaded.
+        CallerError: The folder cannot be packed, the repository cannot be fetched, or the job's function is of neither.
+            Nothing was uploaded.
     """
+    if (spec.function or "").startswith(f"{PACKAGE}:"):
+        raise CallerError(
+            f"code is {str(code)!r}, and the function of {spec.job} is of a session: that folder does not have it.",
+            "Call `map` again with the corrected function; with the same `name`, the new job takes its place.",
+            what="code",
+        )
     from tidemill.client.program.git_code import Checkout, opened
     from tidemill.code import pack, upload
 
@@ -35,6 +45,6 @@ def send(site: Site, job: str, code: str | Path, libs: Sequence[str | Path], log
     folder, origin = (checkout.folder, checkout.origin) if isinstance(checkout, Checkout) else (checkout, None)
     assert folder is not None
     packed = pack(folder, libs, packages=not site.has_packages)
-    upload(site.store, job, packed)
+    upload(site.store, spec.job, packed)
     log(packed.words(origin))
     return OtherCode(packed.sha256, origin)

@@ -212,7 +212,7 @@ def retry(site: Site, spec: JobSpec, asked: RetryRequest) -> RoundResult:
     from tidemill.client.program.git_code import check_libs
 
     check_libs(asked.libs, asked.code)
-    code = None if asked.code is None else round_code.send(site, spec.job, asked.code, asked.libs, asked.log)
+    code = None if asked.code is None else round_code.send(site, spec, asked.code, asked.libs, asked.log)
     queue_of(site, spec)
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     while True:
