@@ -28,7 +28,7 @@ NOT_COUNTED = (
 @click.option(
     "--commitments",
     "paid",
-    type=click.Path(path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A YAML file of reservations, savings plans and committed use that are paid already.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with one object per stack.")
@@ -51,9 +51,7 @@ def estimate(stacks: tuple[str, ...], paid: Path | None, as_json: bool) -> None:
     for number, (stack, costs) in enumerate(estimates.items()):
         click.echo(("\n" if number else "") + "\n".join(table(stack, costs, covers[stack])))
     if pool:
-        clouds = dict.fromkeys(costs.cloud for costs in estimates.values())
-        amounts = ", ".join(f"{pool.usd_hour(cloud):,.2f} USD per hour on {cloud}" for cloud in clouds)
-        click.echo(f"\nCommitments are paid in any case: {amounts}. The stacks above draw from them in their order.")
+        click.echo("\n" + "\n".join(_of_commitments(pool)))
 
 
 def of_stack(stack: str) -> StackEstimate:
@@ -110,6 +108,21 @@ def table(stack: str, costs: StackEstimate, covers: Sequence[Cover] | None = Non
     if costs.as_of and (today() - costs.as_of).days > _OLD_DAYS:
         yield f"That is more than a year ago: `python -m ops prices refresh --cloud {costs.cloud}` asks the cloud."
     yield from (f"Source: {source}" for source in costs.origin.sources)
+
+
+def _of_commitments(pool: Pool) -> Iterable[str]:
+    """The table of what the stacks use of each commitment."""
+    rows = pool.used()
+    width = max((len(each.name) for each, _ in rows), default=0)
+    yield "Commitments, USD per hour. They are paid whatever runs; the stacks above draw on them in their order."
+    yield f"  {''.ljust(width)}  {'paid':>9}  {'covers':>9}  {'used':>17}  {'unused':>17}"
+    for each, cover in rows:
+        unused = sorted((each.worth - cover.low, each.worth - cover.high))
+        yield (
+            f"  {each.name.ljust(width)}  {each.usd_hour:>9,.2f}  {each.worth:>9,.2f}  "
+            f"{_usd(cover.low, cover.high):>17}  {_usd(*unused):>17}"
+        )
+    yield "`covers`, `used` and `unused` are at On-Demand prices."
 
 
 def _part(head: str, lines: Sequence[Line], summed: Total, covers: Sequence[Cover] | None = None) -> Iterable[str]:

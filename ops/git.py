@@ -20,7 +20,7 @@ def base(ref: str) -> Base:
     Raises:
         click.UsageError: This is not a git checkout, git does not know the commit, or it shares no history with HEAD.
     """
-    commit = _commit(ref)
+    commit = known(ref)
     output = _git("merge-base", commit, "HEAD")
     if output.returncode:
         raise click.UsageError(f"--base {ref}: it has no commit in common with HEAD. {_HISTORY}")
@@ -84,7 +84,12 @@ def extract(commit: str, names: tuple[str, ...], folder: Path) -> None:
         archive.extractall(folder)
 
 
-def _commit(ref: str) -> str:
+def known(ref: str) -> str:
+    """The commit that a branch, tag or commit names.
+
+    Raises:
+        click.UsageError: This is not a git checkout, or git does not know it.
+    """
     if (inside := _git("rev-parse", "--verify", "HEAD")).returncode:
         raise click.UsageError(f"--base {ref}: there is no commit to compare with here: {_said(inside)}.")
     for name in (ref, f"origin/{ref}"):

@@ -19,6 +19,9 @@ _TYPES = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a number",
+    "tuple_type": "a list",
     "string_type": "a text",
     "bool_type": "true or false",
     "list_type": "a list",
@@ -145,7 +148,9 @@ def _allowed(problem: Any) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
     words = {
         "literal_error": "{expected}",
+        "greater_than": "more than {gt}",
         "greater_than_equal": "{ge} or more",
+        "less_than": "less than {lt}",
         "less_than_equal": "{le} or less",
         "too_short": "at least {min_length}",
         "too_long": "at most {max_length}",

@@ -209,8 +209,8 @@ def notes(
         told.append(f"The bill has no costs of {', '.join(missing)}.")
     if any(cost.month == wanted[-1] for cost in found) and wanted[-1] == day.replace(day=1):
         told.append(
-            f"{wanted[-1]:%Y-%m} is not over: it has the costs of {day.day - 1} to {day.day} days, of "
-            f"{(after(wanted[-1]) - wanted[-1]).days}, and the last ones come up to a day late."
+            f"{wanted[-1]:%Y-%m} is not over: the bill has {day.day - 1} to {day.day} of its "
+            f"{(after(wanted[-1]) - wanted[-1]).days} days, because costs come up to a day late."
         )
     if any(row.credits for row in rows):
         told.append("`actual` is before credits and refunds, which have their own column.")
@@ -222,10 +222,9 @@ def notes(
         told.append(f"Estimates are in USD; costs in {', '.join(others)} are not compared with them.")
     if any(row.most is not None and not row.estimate_complete for row in rows):
         told.append("`+`: some price of the estimate is unknown, so it is a minimum.")
-    if strange := sorted(
-        {_name(f"{row.team}-{row.environment}") for row in rows if not row.stacks and row.team != UNTAGGED}
-    ):
-        told.append(f"No stack file is of {', '.join(strange)}.")
+    fileless = (row for row in rows if not row.stacks and row.team != UNTAGGED)
+    if strange := sorted({_name(f"{row.team}-{row.environment or '(no environment)'}") for row in fileless}):
+        told.append(f"No stack file belongs to {', '.join(strange)}.")
     return told
 
 

@@ -14,10 +14,13 @@ from typing import Annotated
 
 import click
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from components.config.errors import from_pydantic
 from components.money import Line
 from components.rooms import CLOUDS
+from ops.prices.region import refuse_region
+from tidemill.errors import nearest, one_line
 from tidemill.machines import families
 
 
@@ -26,20 +29,34 @@ class Commitment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Field(min_length=1)]
-    cloud: str
-    usd_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    """Paid in every hour. Of reservations: their number times the price of an hour, with the upfront part."""
-    discount_percent: Annotated[float, Field(ge=0, lt=100)]
-    """Below the On-Demand price."""
-    families: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()
+    name: Annotated[str, Field(min_length=1, description="A name for the table.")]
+    cloud: Annotated[str, Field(description="Whose it is.")]
+    usd_hour: Annotated[
+        float,
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description="USD in every hour. Reservations: their number times the price of one, with its upfront part.",
+        ),
+    ]
+    discount_percent: Annotated[
+        float, Field(ge=0, lt=100, description="Percent below the On-Demand price: 28 for 28 %.")
+    ]
+    families: Annotated[tuple[str, ...], Field(description="Families that it is limited to: [c7i].")] = ()
+    regions: Annotated[tuple[str, ...], Field(description="Regions that it is limited to: [us-west-2].")] = ()
 
     @field_validator("cloud")
     @classmethod
     def _known(cls, value: str) -> str:
         if value not in CLOUDS:
-            raise ValueError(f"is {value!r}; it must be one of {', '.join(CLOUDS)}")
+            raise ValueError(" or ".join(CLOUDS))
+        return value
+
+    @field_validator("discount_percent")
+    @classmethod
+    def _no_fraction(cls, value: float) -> float:
+        if 0 < value < 1:
+            raise ValueError("0, or 1 or more")
         return value
 
     @property
@@ -55,19 +72,26 @@ def read(path: Path) -> list[Commitment]:
         click.UsageError: The file is not a list of them; the message names the entry and its key.
     """
     try:
-        found = TypeAdapter(list[Commitment]).validate_python(yaml.safe_load(path.read_text(encoding="utf-8")) or [])
+        entries = yaml.safe_load(path.read_text(encoding="utf-8")) or []
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise click.UsageError(f"{path} cannot be read: {error}") from None
+        raise click.UsageError(f"{path} cannot be read: {one_line(error)}. docs/money.md shows a file.") from None
+    if not isinstance(entries, list):
+        raise click.UsageError(f"{path} has no list of commitments. Begin each with `- `; docs/money.md shows a file.")
+    return [_commitment(f"{path}, entry {number}: ", entry) for number, entry in enumerate(entries, start=1)]
+
+
+def _commitment(where: str, entry: object) -> Commitment:
+    try:
+        found = Commitment.model_validate(entry)
     except ValidationError as error:
-        first = error.errors()[0]
-        entry, *keys = (*first["loc"], "") if first["loc"] else ("the file", "")
-        where = f"entry {entry + 1}" if isinstance(entry, int) else entry
-        key = ".".join(str(each) for each in keys if each != "")
-        problem = f"{path}, {where}{f', {key}' if key else ''}: {first['msg']}."
-        raise click.UsageError(f"{problem} docs/money.md shows a file.") from None
-    for each in found:
-        if unknown := sorted({*each.families} - families(each.cloud).keys()):
-            raise click.UsageError(f"{path}, {each.name}: {each.cloud} has no family {', '.join(unknown)}.")
+        raise click.UsageError(str(from_pydantic(error, Commitment, root=where))) from None
+    known = families(found.cloud)
+    for number, each in enumerate(found.families):
+        if each not in known:
+            guess = nearest(each, known).strip() or "docs/families.md has the families."
+            raise click.UsageError(f"{where}families[{number}]: {found.cloud} has no family {each}. {guess}")
+    for region in found.regions:
+        refuse_region(found.cloud, region, f"{where}regions: ")
     return found
 
 
@@ -86,9 +110,10 @@ class Pool:
         self._all = commitments
         self._left = {side: [each.worth for each in commitments] for side in ("low", "high")}
 
-    def usd_hour(self, cloud: str) -> float:
-        """The sum of a cloud's commitments, paid in every hour."""
-        return sum(each.usd_hour for each in self._all if each.cloud == cloud)
+    def used(self) -> list[tuple[Commitment, Cover]]:
+        """Each commitment with the part that the stacks have drawn."""
+        left = zip(self._all, self._left["low"], self._left["high"], strict=True)
+        return [(each, Cover(each.worth - low, each.worth - high)) for each, low, high in left]
 
     def cover(self, cloud: str, region: str, lines: Iterable[Line]) -> list[Cover]:
         """Cover the lines of a stack, in their order."""

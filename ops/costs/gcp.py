@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import click
 import google.auth
 from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession
@@ -58,7 +59,9 @@ class BillingExport:
     def __init__(self, table: str, projects: Sequence[str], session: Any = None) -> None:
         match = _TABLE.fullmatch(table)
         if match is None:
-            raise BillError(f"{table!r} is no table; it must be project.dataset.table, of the billing export")
+            raise click.UsageError(
+                f"--table {table}: write project.dataset.table, of the billing export (docs/money.md)."
+            )
         self._table, self._project = table, match["project"]
         self._projects, self._session = projects, session
 

@@ -24,6 +24,7 @@ from ops.prices.region import (
     RefusedError,
     Region,
     read,
+    refuse_region,
     text,
     today,
     write,
@@ -76,8 +77,9 @@ def show(cloud: str, region: str | None) -> None:
         counts = {part: len(next(v for v in row.values() if isinstance(v, dict))) for part, row in held.parts.items()}
         parts = [f"{count} {part} ({_aged(held.dated(part))})" for part, count in counts.items()]
         dates = sorted({row["as_of"] for row in held.services.values()})
-        services = f"{len(held.services)} services ({dates[0]} to {dates[-1]})" if dates else "no services"
-        click.echo(f"{name}: {', '.join([*parts, services])}")
+        parts += [f"{len(held.services)} services ({dates[0]} to {dates[-1]})"] if dates else []
+        lacking = ", ".join(part for part in _PARTS[cloud] if part not in {*counts, *(["services"] if dates else [])})
+        click.echo(f"{name}: {', '.join(parts)}{f'; no {lacking}' if lacking else ''}")
 
 
 def _aged(day: str | None) -> str:
@@ -106,6 +108,8 @@ def refresh(cloud: str | None, wanted: tuple[str, ...], chosen: tuple[str, ...],
     """
     if wanted and not cloud:
         raise click.UsageError("--region needs --cloud: a region belongs to one.")
+    for name in wanted:
+        refuse_region(str(cloud), name)
     parts = {
         name: [part for part in _PARTS[name] if not chosen or part in chosen] for name in ([cloud] if cloud else CLOUDS)
     }
@@ -132,7 +136,10 @@ def _cloud(cloud: str, wanted: tuple[str, ...], parts: Sequence[str], again: boo
     names = wanted or tuple(source.regions())
     refused = [name for name in names if not _region(source, read(cloud, name), parts, again, fewer)]
     if refused:
-        click.echo(f"{len(refused)} of {len(names)} regions are not whole: {', '.join(refused)}", err=True)
+        click.echo(
+            f"Incomplete: {', '.join(refused)} ({len(refused)} of {len(names)} regions). The same command continues.",
+            err=True,
+        )
         return False
     _forget(cloud)
     return True

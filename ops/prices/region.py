@@ -3,10 +3,15 @@
 import datetime
 import gzip
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import click
+
+from components.rooms import cloud_room
+from tidemill.errors import nearest
 from tidemill.folders import replace_file
 from tidemill.prices import table
 from tidemill.prices.table import VALUES
@@ -127,3 +132,16 @@ def text(region: Region) -> str:
 
 def _rows(values: Mapping[str, Any], indent: int) -> str:
     return ",\n".join(f"{' ' * indent}{json.dumps(key)}: {json.dumps(value)}" for key, value in values.items())
+
+
+def refuse_region(cloud: str, name: str, where: str = "--region ") -> None:
+    """Refuse a name that no region of a cloud has, such as a zone's.
+
+    Args:
+        where: The beginning of the error.
+
+    Raises:
+        click.UsageError: It is such a name.
+    """
+    if not re.fullmatch(cloud_room(cloud, "keys").PLACES[f"{cloud}:region"]["pattern"], name):
+        raise click.UsageError(f"{where}{name}: {cloud} has no such region.{nearest(name, table.covered(cloud))}")

@@ -10,6 +10,7 @@ import click
 
 from components import machines
 from components.rooms import CLOUDS
+from ops import git
 from ops.project import ROOT
 from tidemill import prices
 from tidemill.machines import MachineType
@@ -41,6 +42,8 @@ class Shares:
 @click.option("--base", help="A git revision to compare the known prices with.")
 def coverage(base: str | None) -> None:
     """Count the machine types and regions with a known price, and what a cap does with the rest."""
+    if base:
+        git.known(base)
     for cloud in CLOUDS:
         regions = table.covered(cloud)
         click.echo(f"{cloud}: {len(regions)} regions, {len(_types(cloud))} machine types that a stack may name")

@@ -775,7 +775,7 @@ def test_refresh_writes_what_was_answered_and_names_the_rest(data, monkeypatch):
     assert f"us-west-2: 1 on_demand of {today()} (1 changed)" in told.output
     assert "us-west-2: on_demand: unknown for c7i.xlarge" in told.output
     assert "us-west-2: spot could not be read and stays unchanged: AccessDenied: no" in told.output
-    assert "1 of 1 regions are not whole: us-west-2" in told.output
+    assert "Incomplete: us-west-2 (1 of 1 regions). The same command continues." in told.output
     found = region.read("aws", "us-west-2")
     assert found.parts == {"on_demand": {"as_of": today(), "source": "asked", "usd_hour": {"c7i.large": 0.09}}}
     assert sorted(found.services) == ["kms_key_month", "nat_gateway_hour"]
@@ -873,7 +873,8 @@ def test_show_says_how_old_the_table_is(data):
     told = CliRunner().invoke(command.prices, ["show", "--cloud", "aws"])
     assert (
         told.output
-        == "us-west-2: 1 on_demand (2025-01-01, more than a year ago), 1 services (2025-01-01 to 2025-01-01)\n"
+        == "us-west-2: 1 on_demand (2025-01-01, more than a year ago), 1 services (2025-01-01 to 2025-01-01); "
+        "no offerings, spot, interruption\n"
     )
 
 

@@ -22,7 +22,8 @@ def test_a_commitment_covers_its_worth_before_the_discount_and_only_once():
     pool = Pool([plan()])
     assert pool.cover("aws", "us-west-2", [line(2.0, 4.0), line(1.0, 4.0)]) == [Cover(2.0, 4.0), Cover(1.0, 1.0)]
     assert pool.cover("aws", "us-west-2", [line(9.0, 9.0)]) == [Cover(2.0, 0.0)], "the next stack gets the rest"
-    assert pool.usd_hour("aws") == 3.6
+    ((used, cover),) = pool.used()
+    assert (used.usd_hour, cover) == (3.6, Cover(5.0, 5.0))
 
 
 @pytest.mark.parametrize(
@@ -60,9 +61,23 @@ def test_the_estimate_has_columns_for_it(tmp_path):
     usd, covered, further = row.split("On-Demand machines")[1].split()[1:4]
     assert (float(covered), round(float(usd) - 5.0, 2)) == (5.0, float(further))
     assert "Commitments cover 5.00 USD of the hour at On-Demand prices" in told.output
-    assert "paid in any case: 3.60 USD per hour on aws" in told.output
+    assert told.output.splitlines()[-2].split() == ["plan", "3.60", "5.00", "5.00", "0.00"]
     found = json.loads(run(tmp_path, "- {name: p, cloud: aws, usd_hour: 3.6, discount_percent: 28}", "--json").output)
     assert sum(each["high"] for each in found[0]["burn_hour_covered"]) == pytest.approx(5.0)
+
+
+def test_what_is_paid_for_nothing_is_told_by_commitment(tmp_path):
+    """By hand: 12.50 / 0.72 = 17.36; 256 vCPUs of c7i at 0.044625 are 11.42. A plan for c7i covers no rung
+    that may start other families."""
+    plans = (
+        "- {name: all of compute, cloud: aws, usd_hour: 12.5, discount_percent: 28}\n"
+        "- {name: c7i, cloud: aws, usd_hour: 4.3, discount_percent: 40, families: [c7i], regions: [us-west-2]}\n"
+    )
+    told = run(tmp_path, plans)
+    assert told.exit_code == 0, told.output
+    rows = [line.split() for line in told.output.splitlines()[-3:-1]]
+    assert rows[0][-4:] == ["12.50", "17.36", "11.42", "5.94"]
+    assert rows[1] == ["c7i", "4.30", "7.17", "0.00", "7.17"]
 
 
 def test_without_commitments_nothing_changes():
@@ -76,16 +91,32 @@ def test_without_commitments_nothing_changes():
     ("text", "says"),
     [
         ("{", "cannot be read"),
-        ("name: plan", "Input should be a valid list"),
+        ("name: plan", "has no list of commitments"),
         (
             "- {name: a, cloud: aws, usd_hour: 0, discount_percent: 1}",
-            "entry 1, usd_hour: Input should be greater than 0",
+            "entry 1: usd_hour: 0 is not allowed. Allowed: more than 0.0",
         ),
-        ("- {name: a, cloud: aws, usd_hour: .inf, discount_percent: 1}", "entry 1, usd_hour"),
-        ("- {name: a, cloud: aws, usd_hour: 1, discount_percent: 100}", "entry 1, discount_percent"),
-        ("- {name: a, cloud: moon, usd_hour: 1, discount_percent: 1}", "is 'moon'; it must be one of aws, gcp"),
-        ("- {name: a, cloud: aws, usd_hour: 1, discount_percent: 1, family: x}", "entry 1, family: Extra inputs"),
-        ("- {name: a, cloud: aws, usd_hour: 1, discount_percent: 1, families: [c99]}", "a: aws has no family c99"),
+        ("- {name: a, cloud: aws, usd_hour: .inf, discount_percent: 1}", "entry 1: usd_hour"),
+        (
+            "- {name: a, cloud: aws, usd_hour: 1, discount_percent: 100}",
+            "entry 1: discount_percent: 100 is not allowed.",
+        ),
+        ("- {name: a, cloud: aws, usd_hour: 1, discount_percent: 0.28}", "discount_percent: 0.28 is not allowed."),
+        ("- {name: a, cloud: aws, usd_hour: 1, discount: 28}", "discount is not a known key. Did you mean 'discount_p"),
+        ("- {name: a, cloud: aws, usd_hour: 1, discount_percent: 1, families: c7i}", "Allowed: a list."),
+        (
+            "- {name: a, cloud: aws, usd_hour: 1, discount_percent: 1, regions: [us-central1]}",
+            "entry 1: regions: us-central1: aws has no such region.",
+        ),
+        ("- {name: a, cloud: moon, usd_hour: 1, discount_percent: 1}", '"moon" is not allowed. Allowed: aws or gcp.'),
+        (
+            "- {name: a, cloud: aws, usd_hour: 1, discount_percent: 1, family: x}",
+            "family is not a known key. Did you mean 'families'?",
+        ),
+        (
+            "- {name: a, cloud: aws, usd_hour: 1, discount_percent: 1, families: [c99]}",
+            "entry 1: families[0]: aws has no family c99.",
+        ),
     ],
 )
 def test_a_wrong_file_is_named_with_its_entry(tmp_path, text, says):

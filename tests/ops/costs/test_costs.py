@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import boto3
+import click
 import pytest
 import requests
 from botocore.stub import Stubber
@@ -172,7 +173,7 @@ def test_a_dry_run_tells_what_asking_costs():
 
 @pytest.mark.parametrize("table", ["export", "a.b", "a.b.c`; DROP TABLE x", "a.b.c.d", ""])
 def test_what_is_no_table_is_refused(table):
-    with pytest.raises(BillError, match=r"must be project\.dataset\.table"):
+    with pytest.raises(click.UsageError, match=r"write project\.dataset\.table"):
         gcp.BillingExport(table, [])
 
 
@@ -240,14 +241,15 @@ def said(*found: Cost, wanted: tuple[datetime.date, ...] = (MONTH,), day: str = 
 
 def test_what_the_figures_do_not_show_is_a_sentence():
     assert said() == "The bill has no costs from 2026-10 to 2026-10."
-    assert "2026-10 is not over: it has the costs of 11 to 12 days, of 31" in said(cost(), day="2026-10-12")
+    assert "2026-10 is not over: the bill has 11 to 12 of its 31 days" in said(cost(), day="2026-10-12")
     assert "is not over" not in said(cost())
     assert "before credits and refunds" in said(cost(credits=-5.0))
     alone = said(cost("", ""))
     assert "No cost carries a team." in alone
     assert "activate tidemill:team and tidemill:environment" in alone
     assert "activate" not in said(cost())
-    assert "No stack file is of zoo-dev." in said(cost("zoo", "dev"))
+    assert "No stack file belongs to zoo-dev." in said(cost("zoo", "dev"))
+    assert "No stack file belongs to vision-(no environment)." in said(cost("vision", ""))
     november = datetime.date(2026, 11, 1)
     assert "The bill has no costs of 2026-11." in said(cost(), wanted=(MONTH, november), day="2026-11-01")
 
@@ -326,4 +328,4 @@ def test_the_table_of_an_export_is_needed_on_gcp_and_wrong_on_aws():
     told = CliRunner().invoke(command.costs, ["--cloud", "aws", "--table", TABLE])
     assert (told.exit_code, "--table is of a billing export" in told.output) == (2, True)
     told = CliRunner().invoke(command.costs, ["--cloud", "gcp", "--table", "x"])
-    assert (told.exit_code, "must be project.dataset.table" in told.output) == (3, True)
+    assert (told.exit_code, "write project.dataset.table" in told.output) == (2, True)

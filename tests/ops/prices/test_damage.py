@@ -135,7 +135,7 @@ _SET_ONE += "table.DATA = Path(sys.argv.pop(1)); main(standalone_mode=False)"
 
 def test_prices_that_are_set_at_once_are_all_kept(data):
     command_line = [sys.executable, "-c", _SET_ONE, str(data), *SET]
-    names = [f"region-{number}" for number in range(8)]
+    names = [f"eu-west-{number}" for number in range(8)]
     running = [subprocess.Popen([*command_line, "--region", name], stdout=subprocess.DEVNULL) for name in names]
     assert [each.wait(120) for each in running] == [0] * len(names)
     assert sorted(region for _, region, _ in own.read(data / own.NAME)) == names

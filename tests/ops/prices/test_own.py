@@ -50,6 +50,48 @@ def test_a_price_of_our_own_counts_in_place_of_the_list(data):
     assert (data / "own.json").read_text() == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["--region", "us-west-2a", "--type", "c7i.xlarge", "--usd-hour", "0.1"], "Did you mean 'us-west-2'?"),
+        (["--region", "us-central1", "--type", "c7i.xlarge", "--usd-hour", "0.1"], "aws has no such region"),
+        (["--region", "us-west-2", "--type", "p5", "--usd-hour", "38"], "It is a family, of p5.4xlarge, p5.48xlarge."),
+        (["--region", "us-west-2", "--type", "p5.49xlarge", "--usd-hour", "38"], "Did you mean 'p5.4"),
+        (
+            ["--region", "us-west-2", "--type", "c7i.xlarge", "--usd-hour", "17.85"],
+            "price in us-west-2 is 0.1785.",
+        ),
+        (
+            ["--region", "us-west-2", "--type", "c7i.xlarge", "--usd-hour", "0.001"],
+            "price in us-west-2 is 0.1785.",
+        ),
+        (["--region", "us-west-2", "--type", "p5.48xlarge", "--usd-hour", "27886"], "costs more than 1920."),
+        (["--region", "us-west-2", "--type", "p5.48xlarge"], "--usd-hour is missing."),
+        (["--region", "us-west-2", "--type", "p5.48xlarge", "--usd-hour", "1", "--remove"], "leave --usd-hour out"),
+    ],
+)
+def test_a_price_that_is_for_something_else_is_refused(data, typed, says):
+    """Each would lie in the file unread, or weaken a cap."""
+    priced("aws", "us-west-2", c7i_xlarge=0.1785)
+    told = ops("set", "--cloud", "aws", "--source", "contract", *typed)
+    assert (told.exit_code, says in " ".join(told.output.split())) == (2, True), told.output
+    assert not (data / "own.json").exists()
+
+
+def test_the_answer_names_the_list_price(data):
+    priced("aws", "us-west-2", p5_48xlarge=55.0)
+    told = ops("set", *P5, "--usd-hour", "38.2", "--source", "contract")
+    assert "p5.48xlarge in us-west-2: the list price (55 USD per hour) gives way to 38.2 USD per hour." in told.output
+    assert "the list price (55 USD per hour) counts again" in ops("set", *P5, "--remove").output
+
+
+def test_the_listing_says_which_parts_a_region_lacks(data):
+    priced("aws", "us-west-2", p5_48xlarge=55.0)
+    told = ops("show", "--cloud", "aws").output
+    assert told.startswith("us-west-2: 1 on_demand (")
+    assert told.endswith("; no offerings, spot, services, interruption\n")
+
+
 def test_a_refresh_leaves_it(data):
     assert ops("set", *P5, "--usd-hour", "38.2", "--source", "contract").exit_code == 0
     priced("aws", "us-west-2", p5_48xlarge=60.0)
