@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from ops import engine
 from ops.additions import Addition, Resource, of
+from ops.clouds import aws_refusals
 
 
 class Clients(Protocol):
@@ -18,7 +19,7 @@ class Clients(Protocol):
         ...
 
 
-REFUSALS = (BotoCoreError, ClientError)
+REFUSALS = aws_refusals.REFUSALS
 
 
 def asked(stack: str, state: list[Resource]) -> Iterator[Addition]:
@@ -30,7 +31,7 @@ def added(state: list[Resource], region: str | None, clients: Clients | None = N
     """Additions by hand to a stack's roles, security groups and buckets.
 
     Raises:
-        ClientError, BotoCoreError: AWS does not answer, or the login may not ask.
+        REFUSALS: AWS does not answer, or the login may not ask.
     """
     session = clients or boto3.Session(region_name=region)
     iam, ec2, s3 = (session.client(name) for name in ("iam", "ec2", "s3"))

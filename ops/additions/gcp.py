@@ -82,11 +82,20 @@ def _ways_in(state: list[Resource], project: str, ask: Ask) -> Iterator[Addition
     for network in of(state, "gcp:compute/network:Network"):
         link = str(network.values.get("selfLink"))
         query = {"filter": f'network eq ".*/networks/{link.rpartition("/")[2]}"'}
-        answer = ask("compute", "GET", f"compute/v1/projects/{project}/global/firewalls", query) or {}
-        for rule in answer.get("items", ()):
+        for rule in _listed(ask, f"compute/v1/projects/{project}/global/firewalls", query):
             own = str(rule.get("network", "")).rpartition("/")[2] == link.rpartition("/")[2]
             if own and rule["name"] not in rules:
                 yield Addition(network.name, f"the firewall rule {rule['name']}")
+
+
+def _listed(ask: Ask, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """The items of a list of Compute Engine; a page that the filter leaves empty may have a next one."""
+    token, seen = "", set[str]()
+    while token not in seen:
+        seen.add(token)
+        page = ask("compute", "GET", path, {**query, **({"pageToken": token} if token else {})}) or {}
+        yield from page.get("items", ())
+        token = page.get("nextPageToken", "")
 
 
 def _bindings(policy: dict[str, Any] | None) -> Iterator[tuple[str, str, str]]:

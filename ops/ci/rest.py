@@ -52,8 +52,8 @@ class Rest:
                 timeout=_TIMEOUT_SECONDS,
                 allow_redirects=self._redirects,
             )
+            if answer.status_code not in (200, 201):
+                raise HostError(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
+            return answer.json()
         except requests.RequestException as error:
             raise HostError(f"{method} {path}: {error}") from None
-        if answer.status_code not in (200, 201):
-            raise HostError(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
-        return answer.json()

@@ -5,11 +5,11 @@ from typing import Any
 
 import boto3
 import click
-from botocore.exceptions import BotoCoreError, ClientError
 
 from components.base import team_tags
 from components.config import StackConfig
 from components.config.load import read_file
+from ops.clouds.aws_refusals import REFUSALS
 from ops.options import STACK
 from ops.project import read_config, stack_file
 
@@ -34,7 +34,7 @@ def insights(stack: str, state: str) -> None:
     region = read_file(path)["config"].get("aws:region")
     try:
         _switch(boto3.client("batch", region_name=region), config, VALUES[state])
-    except (BotoCoreError, ClientError) as error:
+    except REFUSALS as error:
         raise click.ClickException(f"AWS refused: {error}") from None
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import boto3
 import click
-from botocore.exceptions import BotoCoreError, ClientError
 
 from components.base import team_tags
 from components.config import StackConfig
@@ -21,6 +20,7 @@ from components.services.batch.quotas import (
     needed,
     shortfalls,
 )
+from ops.clouds.aws_refusals import REFUSALS
 
 KEYS = ("aws:region",)
 _LISTED = {
@@ -59,7 +59,7 @@ def short(settings: Mapping[str, Any], config: StackConfig) -> list[AwsQuotaShor
         limits = {quota: _limit(session.client("service-quotas"), quota) for quota in wanted}
         tags = team_tags(config.team, config.environment)
         others = {quota: _others(session, quota, tags) for quota in wanted if quota in _LISTED}
-    except (BotoCoreError, ClientError) as error:
+    except REFUSALS as error:
         raise click.ClickException(f"the quotas could not be read: {error}") from None
     return shortfalls(wanted, limits, others)
 

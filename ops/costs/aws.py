@@ -12,9 +12,9 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
 from components.base import ENVIRONMENT_TAG, TEAM_TAG
+from ops.clouds.aws_refusals import REFUSALS
 from ops.costs.bill import BillError, Cost, after
 
 REGION = "us-east-1"
@@ -62,7 +62,7 @@ class CostExplorer:
             for column, only in enumerate(({"Not": _CREDITS}, _CREDITS)):
                 for month, team, environment, amount, currency in self._rows(period, only):
                     sums[month, team, environment, currency][column] += amount
-        except (ClientError, BotoCoreError) as error:
+        except REFUSALS as error:
             raise BillError(f"{error}. The login needs ce:GetCostAndUsage (docs/money.md)") from error
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise BillError(f"the answer has another shape: {type(error).__name__}: {error}") from error

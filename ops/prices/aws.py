@@ -13,9 +13,10 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from components import machines
+from ops.clouds.aws_refusals import REFUSALS
 from ops.prices import pages, price_list
 from ops.prices.advisor import Feed
 from ops.prices.pages import ExpiredTokenError, Page, Pages
@@ -26,7 +27,7 @@ from tidemill.machines import table as machine_table
 
 SPOT_DAYS = 30
 _REFUSALS = (
-    *(ClientError, BotoCoreError, OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError),
+    *(*REFUSALS, OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError),
     ExpiredTokenError,
 )
 _TYPES_A_REQUEST = 50

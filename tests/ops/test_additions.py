@@ -10,6 +10,7 @@ import boto3
 import click
 import pytest
 from botocore.exceptions import ClientError, NoCredentialsError
+from botocore.parsers import ResponseParserError
 from google.auth.exceptions import DefaultCredentialsError
 from moto import mock_aws
 from requests import ConnectionError as NoConnectionError
@@ -198,6 +199,19 @@ def test_google_bindings_and_firewall_rules_that_somebody_added_are_told():
     ]
 
 
+def test_firewall_rules_are_read_to_the_last_page():
+    """Google leaves out what a filter does not take, so a page may be empty before the last one."""
+    firewalls = "compute/v1/projects/vision-dev/global/firewalls"
+    pages = {"": {"nextPageToken": "two"}, "two": {"nextPageToken": "three"}, "three": ADDED[firewalls]}
+
+    def ask(api: str, method: str, path: str, query: dict[str, str]) -> dict | None:
+        return pages[query.get("pageToken", "")] if path == firewalls else OWN.get(path)
+
+    assert [each.what for each in gcp.added(FOUND, "vision-dev", ask)] == ["the firewall rule ssh"]
+    pages["three"] = {"nextPageToken": "two", **ADDED[firewalls]}
+    assert [each.what for each in gcp.added(FOUND, "vision-dev", ask)] == ["the firewall rule ssh"], "it goes round"
+
+
 def test_a_binding_on_a_condition_is_not_the_same_without_it():
     known = Resource(
         "gcp:projects/iAMMember:IAMMember",
@@ -221,7 +235,12 @@ def test_the_state_is_what_the_backend_exports():
 
 @pytest.mark.parametrize(
     ("cloud", "refusal"),
-    [(aws, NoCredentialsError()), (gcp, DefaultCredentialsError("no login")), (gcp, NoConnectionError("no way"))],
+    [
+        (aws, NoCredentialsError()),
+        (aws, ResponseParserError("half an answer")),
+        (gcp, DefaultCredentialsError("no login")),
+        (gcp, NoConnectionError("no way")),
+    ],
 )
 def test_a_cloud_that_cannot_be_asked_is_told(monkeypatch, cloud, refusal):
     def refuses(*_):

@@ -131,6 +131,12 @@ def test_a_stack_has_one_open_issue_which_closes_when_it_is_clean(fake, github):
     assert [i["number"] for i in fake.issues if i["state"] == "open"] == [2, 3], "what is closed stays closed"
 
 
+def test_half_an_answer_is_told(fake, github, monkeypatch):
+    monkeypatch.setattr(json, "dumps", lambda _: '[{"id": 1')
+    with pytest.raises(HostError, match="GET issues/7/comments: "):
+        github.comment(7, "text", only_edit=True)
+
+
 def test_an_issue_that_would_not_be_found_again_is_an_error(fake, github):
     fake.keeps_labels = False
     with pytest.raises(HostError, match="did not get the label 'drift'"):

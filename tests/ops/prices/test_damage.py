@@ -9,15 +9,19 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
 from click.testing import CliRunner
 
 from ops import prices as command
 from ops.__main__ import main
-from ops.prices import gcp, pages
+from ops.prices import aws, gcp, pages
 from ops.prices.region import Answer, read, write
 from policy.rules.common import caps
 from tests.ops.test_prices import Catalog, Listing, Told, parts, refresh
@@ -169,3 +173,29 @@ def test_a_disk_or_folder_that_takes_no_file_is_a_sentence(data, monkeypatch, nu
         assert (told.exit_code, "own.json: " in told.output) == (2, True), told.output
     assert prices.on_demand("aws", "us-west-2", "c7i.large").usd == 0.1  # type: ignore[union-attr]
     assert sorted(path.name for path in data.rglob("*") if path.is_file()) == ["us-west-2.json.gz"]
+
+
+class Half(BaseHTTPRequestHandler):
+    """Answers as a service whose connection is cut in the middle of an answer."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<DescribeInstanceTypeOfferingsResponse><instanceTypeOfferingSet><item>")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing is printed."""
+
+
+def test_an_answer_of_aws_that_breaks_off_is_a_refusal(data, monkeypatch, tmp_path):
+    """It ended the refresh of all regions with a traceback."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Half) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_address[1]}")
+        monkeypatch.setattr(aws, "_CONFIG", Config(retries={"max_attempts": 1}))
+        session = boto3.Session("a", "b")
+        (answer,) = aws.Aws(session, folder=tmp_path).ask("us-west-2", ["offerings"])
+        server.shutdown()
+    assert answer.refused is not None
+    assert answer.refused.startswith("ResponseParserError: ")

@@ -61,6 +61,7 @@ def translated(action: str, absent: tuple[str, ...] = ()) -> Iterator[None]:
     """Turn botocore's exceptions into a CloudError about an IAM action; codes in `absent` end the block quietly."""
     import botocore.exceptions as aws
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     no_login = (
         aws.NoCredentialsError,
@@ -79,7 +80,7 @@ def translated(action: str, absent: tuple[str, ...] = ()) -> Iterator[None]:
         raise CloudError(*_refusal(action, code, text), code=code) from error
     except no_login as error:
         raise CloudError(f"{action}: no AWS login ({one_line(error)}).", _LOGIN) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, ResponseParserError) as error:
         raise CloudError(f"{action}: AWS could not be asked ({one_line(error)}).", "Check the network.") from error
 
 
