@@ -2,6 +2,7 @@
 
 Commands and programs run in the project's folder, which Python searches first. There a folder comes before a module of
 its name, an extension before a source, and compiled code may say that its source need not be looked at.
+[ADR 122](../../docs/adr/0122-what-runs-in-place-of-a-reviewed-file-is-guarded.md) says why.
 Sources: https://docs.python.org/3/library/sys_path_init.html, https://docs.python.org/3/reference/import.html#cached-bytecode-invalidation
 """
 

@@ -228,13 +228,8 @@ class Alarms:
 
         Source: https://docs.aws.amazon.com/batch/latest/userguide/batch-job-queue-blocked-events.html
         """
-        notice = Notice(
-            "high",
-            "Queue <queue> is blocked, Batch says: <reason> Job <job> (<array>) waits at its head.",
-            "",
-            _EXPLAIN,
-        )
-        self._events(name, "Batch Job Queue Blocked", queues, {}, notice)
+        what = "Queue <queue> is blocked, Batch says: <reason> Job <job> (<array>) waits at its head."
+        self._events(name, "Batch Job Queue Blocked", queues, {}, Notice("high", what, "", _EXPLAIN))
 
     def ended(self, name: str, queues: Sequence[pulumi.Input[str]]) -> None:
         """Tell when Batch gives an array up that no one cancelled. A child of an array has an index, and is not told.

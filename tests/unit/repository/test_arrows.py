@@ -134,6 +134,7 @@ ALLOWED = {
         "tidemill.planned_fleet",
         "tidemill.prices",
         "tidemill.services",
+        "tidemill.visible",
     ],
     "__main__": ["tidemill.errors"],
     # It does the same on an account as the pipeline's users.
