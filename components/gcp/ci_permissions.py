@@ -32,6 +32,8 @@ _READ = {
     "file.operations": "get",
     "iam.roles": "get",
     "iam.serviceAccounts": f"get {_POLICY}",
+    "iam.workloadIdentityPoolProviders": "get",
+    "iam.workloadIdentityPools": "get",
     "logging.buckets": "get",
     "logging.cmekSettings": "get",
     "logging.exclusions": "get",

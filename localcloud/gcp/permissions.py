@@ -38,9 +38,12 @@ EXCEPTIONS = {
     "logging.savedQueries.list": "logging.queries.listShared",
     "logging.savedQueries.patch": "logging.queries.updateShared",
     "logging.savedQueries.delete": "logging.queries.deleteShared",
+    "storage.serviceAccount.get": "resourcemanager.projects.get",
+    **{f"iam.providers.{verb}": f"iam.workloadIdentityPoolProviders.{VERBS.get(verb, verb)}"
+       for verb in ("create", "delete", "get", "list", "patch", "undelete")},
     "iamcredentials.serviceAccounts.generateAccessToken": "iam.serviceAccounts.getAccessToken",
     "iamcredentials.serviceAccounts.generateIdToken": "iam.serviceAccounts.getOpenIdToken",
-}
+}  # fmt: skip
 GROUP_UPDATES = re.compile(r"compute\.instanceGroupManagers\.(\w+Instances|resize|set\w+)")
 """All of these require `compute.instanceGroupManagers.update`, deleteInstances included."""
 ALSO = {"compute.autoscalers.update": ["compute.autoscalers.get"]}

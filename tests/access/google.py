@@ -131,6 +131,7 @@ ARCHIVE = {
 }
 KEY = Thing("the key of the state", f"cloudkms/{GOOGLE_KEY}")
 
+POOL = Thing("CI's identity pool", f"iam/projects/{PROJECT}/locations/global/workloadIdentityPools/tidemill-ci")
 FILES = Thing("the project's file systems", f"cloudresourcemanager/projects/{PROJECT}")
 
 PROBES = [
@@ -264,9 +265,16 @@ PROBES = [
         yes("resourcemanager.projects.getIamPolicy", WHOLE, "A drift check tells of roles that were added by hand."),
         no("resourcemanager.projects.setIamPolicy", WHOLE, "A drift check grants nothing."),
         no("iam.serviceAccounts.getAccessToken", _account("tidemill-ci-dev-deploy"), "GitHub decides who deploys."),
+        yes("iam.workloadIdentityPoolProviders.get", POOL, "`drift` compares whom the pool admits."),
+        no("iam.workloadIdentityPoolProviders.update", POOL, "It would admit anybody's workflows."),
+        yes("iam.workloadIdentityPools.get", POOL, "`drift` of the bootstrap stack compares it."),
+        no("iam.workloadIdentityPools.delete", POOL, "CI changes nothing of CI."),
+        yes("serviceusage.services.get", WHOLE, "`drift` compares which APIs are enabled."),
+        no("serviceusage.services.enable", WHOLE, "A pull request changes nothing."),
     ),
     *of(
         "deploy-dev",
+        no("iam.workloadIdentityPoolProviders.update", POOL, "CI changes nothing of CI."),
         yes("storage.objects.create", STATE, "A deploy writes the state."),
         no("storage.objects.get", _store("vision", "out/a/0"), "A deploy reads no data."),
         yes("monitoring.alertPolicies.create", WHOLE, "Stacks make alarms."),

@@ -64,6 +64,15 @@ def test_the_key_of_an_earlier_version_becomes_todays_without_a_change(account):
     assert (run.plan, "serviceLinkedRoles" in run.text) == ([], False)
 
 
+def test_the_reader_compares_the_accounts_own_stack(cloud, account, login):
+    """`drift` of bootstrap/ runs as it, and its rights cover everything that this stack makes."""
+    administrator = dict(account.env)
+    account.env |= login("preview")
+    account.preview("--refresh", "--expect-no-changes").ok()
+    account.env = administrator
+    assert denied(cloud) == set()
+
+
 def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, login, tmp_path):
     standing = inventory(cloud.env)
     outputs = account.outputs()

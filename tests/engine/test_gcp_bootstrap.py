@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -46,20 +47,31 @@ def test_the_project_has_a_place_for_state(google, account):
     assert account.up("--expect-no-changes").ok().plan == []
 
 
+def refused(google: Google) -> set[tuple[str, str]]:
+    found = google.cloud.control("denied")
+    return {(each["principal"].partition("@")[0], each["permission"]) for each in found}
+
+
+def login(google: Google, folder: Path, email: str) -> dict[str, str]:
+    path = folder / f"{email}.json"
+    path.write_text(json.dumps(google.cloud.control("credentials", email=email)))
+    return {"GOOGLE_APPLICATION_CREDENTIALS": str(path)}
+
+
+def test_the_reader_compares_the_projects_own_stack(google, account, tmp_path):
+    """`drift` of bootstrap/ runs as it, and its rights cover everything that this stack makes."""
+    owner = dict(account.env)
+    account.env |= login(google, tmp_path, account.outputs()["ci"]["preview"])
+    account.preview("--refresh", "--expect-no-changes").ok()
+    account.env = owner
+    assert refused(google) == set()
+
+
 def test_ci_deploys_as_a_writer_and_previews_as_a_reader(google, account, tmp_path):
     """The state is in a folder here: the engine's client for buckets reaches only Google's addresses."""
     standing, ci = lasting(google), account.outputs()["ci"]
 
-    def login(email: str) -> dict[str, str]:
-        path = tmp_path / f"{email}.json"
-        path.write_text(json.dumps(google.cloud.control("credentials", email=email)))
-        return {"GOOGLE_APPLICATION_CREDENTIALS": str(path)}
-
-    def denied() -> set[tuple[str, str]]:
-        found = google.cloud.control("denied")
-        return {(each["principal"].partition("@")[0], each["permission"]) for each in found}
-
-    writer, reader = login(ci["deploy"]["dev"]), login(ci["preview"])
+    writer, reader = login(google, tmp_path, ci["deploy"]["dev"]), login(google, tmp_path, ci["preview"])
     (tmp_path / "team").mkdir()
     team = Project(tmp_path / "team", {**google.cloud.env, **writer}, "vision-gcp-dev")
     with team.config() as config:
@@ -71,14 +83,14 @@ def test_ci_deploys_as_a_writer_and_previews_as_a_reader(google, account, tmp_pa
     team.up().ok()
     team.env |= reader
     team.preview("--refresh", "--expect-no-changes").ok()
-    assert denied() == set()
+    assert refused(google) == set()
     with team.config() as config:
         config["tidemill:logs"] = {"retention_days": 60}
     team.up().refused()
-    assert denied() == {("serviceAccount:tidemill-ci-preview", "logging.buckets.update")}
+    assert refused(google) == {("serviceAccount:tidemill-ci-preview", "logging.buckets.update")}
     team.env |= writer
     team.destroy().ok()
-    assert {who for who, _ in denied()} == {"serviceAccount:tidemill-ci-preview"}
+    assert {who for who, _ in refused(google)} == {"serviceAccount:tidemill-ci-preview"}
     assert lasting(google) == standing
 
 
