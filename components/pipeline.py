@@ -23,6 +23,10 @@ NO_ARM_WORKER = """\
 tidemill:worker_image_arm64 is not set, so the images of queues with arm64 machines must contain `tidemill` themselves.
 For any other image: make worker ARCH=arm64 PUSH=REGISTRY, and set the key to the reference that it prints."""
 
+PURGE = """\
+tidemill:allow has purge: `pulumi destroy` now deletes the store with every job and result, and ends the jobs that run.
+Look before it with `tidemill jobs`, and fetch what people need. To protect the stack again, remove the value."""
+
 
 @dataclass
 class PipelineArgs:
@@ -146,6 +150,8 @@ class Pipeline(pulumi.ComponentResource):
             wanted = any(kind in queue.architectures(config.cloud) for queue in config.queues.values())
             if wanted and config.worker_of(kind) is None:
                 pulumi.log.warn(words, self)
+        if "purge" in config.allow:
+            pulumi.log.warn(PURGE, self)
         parts: Parts = cloud_room(config.cloud, "pipeline").PARTS(name, config, self)
         self.descriptor, self.descriptor_uri = parts.descriptor, parts.descriptor_uri
         outputs = parts.outputs()

@@ -81,6 +81,9 @@ def report(left: dict[str, int]) -> str:
         "Nothing manages them: no review, no deployment, no drift check. Restore a file to keep its stack.",
     ]
     lines += [f"To give a stack up, restore its file and destroy it: `{example}`."]
+    lines += [
+        "Its jobs run on until then, and destroy ends them with all results: look before it with `tidemill jobs`."
+    ]
     return "\n".join(lines)
 
 

@@ -72,12 +72,22 @@ class Member:
     def tidemill(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
         """Run a command line in this process and return what it printed to stdout. The tests of the README run
         commands in processes of their own: to start one takes longer than most of them."""
+        code, printed, told = self._typed(arguments)
+        assert code in ok, f"{arguments} ended with {code}\n{printed}\n{told}"
+        return printed
+
+    def refused(self, *arguments: str) -> str:
+        """Run a command line that the cloud refuses, and return what it told on stderr."""
+        code, _, told = self._typed(arguments)
+        assert (code, "Traceback" in told) == (3, False), told
+        return told
+
+    def _typed(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         with self._login(), redirect_stdout(out), redirect_stderr(err):
             code = main(arguments)
         printed, told = (each.detach().getvalue().decode() for each in (out, err))
-        assert code in ok, f"{arguments} ended with {code}\n{printed}\n{told}"
-        return printed
+        return code, printed, told
 
     def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10, notify: str | None = None) -> str:
         """Submit a job and return its id."""

@@ -266,7 +266,10 @@ def login_advice(error: StoreDeniedError) -> str:
         return error.fix or "Log in, e.g. `aws sso login`."
     if _BAD_LOGIN.match(error.code):
         return "Your login's key is unknown or has expired: log in again, e.g. `aws sso login`, or set AWS_PROFILE."
-    return "Log in as a user of this stack, or ask its owner to let you submit (tidemill:access.submitters)."
+    return (
+        "Log in as a user of this stack, or ask its owner to let you submit (tidemill:access.submitters). If the stack "
+        "was destroyed, its jobs and results went with it."
+    )
 
 
 def _open(uri: str, region: str | None = None) -> Store:
