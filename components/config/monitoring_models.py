@@ -115,9 +115,9 @@ class Monitoring(Model):
         default=None,
         ge=15,
         le=720,
-        description="AWS: tell when work has waited this long and no machine runs any, where Batch itself, which tells "
-        "at once, says nothing. $0.30 per queue and month, and $0.10 per rung. On GCP the reconciler tells after 15 "
-        "minutes.",
+        description="AWS: tell when work has waited this long without a machine, although Batch itself, which would "
+        "tell at once, says nothing. $0.30 per queue and month, and $0.10 per rung. On GCP the reconciler tells after "
+        "15 minutes.",
     )
     stalled_minutes: int | None = Field(
         default=None,
