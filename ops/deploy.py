@@ -57,13 +57,13 @@ def deploy(stack: str, saved: Path | None) -> None:
     """
     # Without a plan the engine previews first: protection stops an `up` only when it reaches a protected resource.
     if saved is not None:
-        _refuse_other(saved)
+        _refuse_other(saved, stack)
     options = ["--skip-preview", "--plan", str(saved.resolve())] if saved else []
     sys.exit(up(stack, *options))
 
 
-def _refuse_other(saved: Path) -> None:
-    """Refuse a file that is not a plan, before the engine starts.
+def _refuse_other(saved: Path, stack: str) -> None:
+    """Refuse a file that is not a plan, or is another stack's, before the engine starts.
 
     Source: https://pkg.go.dev/github.com/pulumi/pulumi/sdk/v3/go/common/apitype, DeploymentPlanV1
     """
@@ -75,6 +75,10 @@ def _refuse_other(saved: Path) -> None:
         raise click.UsageError(
             f"--plan {saved}: it is not a plan. Write one: python -m ops plan --stack STACK --out FILE"
         )
+    # `urn:pulumi:STACK::PROJECT::TYPE::NAME`
+    own = f"urn:pulumi:{engine_name(stack)}::{project.project_name(stack)}::"
+    if other := next((urn for urn in plan.get("resourcePlans") or {} if not urn.startswith(own)), None):
+        raise click.UsageError(f"--plan {saved}: it is a plan of another stack than {stack}; it has {other}.")
 
 
 def up(stack: str, *options: str) -> int:

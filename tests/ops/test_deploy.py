@@ -1,5 +1,6 @@
 """The commands that a plan and a deploy run. A script stands in for pulumi; tests/engine applies a real plan."""
 
+import json
 import os
 import signal
 import subprocess
@@ -52,6 +53,20 @@ def test_a_deploy_keeps_to_the_plan_it_is_given(pulumi, tmp_path):
     assert pulumi.read_text() == f"up --stack vision-prod --non-interactive {options} {POLICIES}\n"
     assert CliRunner().invoke(deploy, ["--stack", "vision-prod"]).exit_code == 0
     assert pulumi.read_text() == f"up --stack vision-prod --non-interactive --yes {POLICIES}\n", "with its preview"
+
+
+@pytest.mark.parametrize(
+    "urn", ["urn:pulumi:vision-dev::tidemill::a::b", "urn:pulumi:vision-prod::tidemill-shared::a::b"]
+)
+def test_a_plan_of_another_stack_is_refused_before_the_engine_starts(pulumi, tmp_path, urn):
+    (tmp_path / "plan.json").write_text(json.dumps({"resourcePlans": {urn: {}}}))
+    done = CliRunner().invoke(deploy, ["--stack", "vision-prod", "--plan", str(tmp_path / "plan.json")])
+    assert done.exit_code == 2
+    assert f"it is a plan of another stack than vision-prod; it has {urn}" in " ".join(done.output.split())
+    assert not pulumi.exists()
+    own = {"urn:pulumi:vision-prod::tidemill::a::b": {}}
+    (tmp_path / "plan.json").write_text(json.dumps({"resourcePlans": own}))
+    assert CliRunner().invoke(deploy, ["--stack", "vision-prod", "--plan", str(tmp_path / "plan.json")]).exit_code == 0
 
 
 def test_a_plan_that_cannot_be_written_is_told_before_the_preview(pulumi):
