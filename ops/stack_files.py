@@ -328,7 +328,11 @@ def _yaml(layout: Layout) -> YAML:
 
 
 def _load(text: str, layout: Layout) -> CommentedMap:
-    return _yaml(layout).load(text)
+    try:
+        return _yaml(layout).load(text)
+    except ValueError as error:
+        # The engine takes a day such as 2026-02-30 as text.
+        raise click.UsageError(f"the file cannot be edited: {error}. Put the value into quotes.") from None
 
 
 def _text(content: CommentedMap, layout: Layout) -> str:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from components.config import ConfigError
-from ops import stack_files
+from ops import project, stack_files
 
 FILE = """\
 # The vision team.
@@ -117,3 +117,12 @@ def test_an_edit_that_an_anchor_carries_into_another_queue_is_refused(path):
     with pytest.raises(click.UsageError, match=r"would also change tidemill:queues\.big\.machines\.families"):
         stack_files.check_others(path, before, after, [FAMILIES[:2]])
     stack_files.check_others(path, before, after, [FAMILIES[:2], ["tidemill:queues", "big"]])
+
+
+def test_a_day_that_does_not_exist_is_told(tmp_path):
+    path = tmp_path / "Pulumi.vision-dev.yaml"
+    text = (project.STACKS / path.name).read_text().replace("config:", "config:\n  other:day: 2026-02-30", 1)
+    path.write_text(text)
+    with pytest.raises(click.UsageError, match="the file cannot be edited: day is out of range"):
+        stack_files.edited(path, lambda config: None)
+    assert path.read_text() == text
