@@ -291,10 +291,13 @@ class AwsParts:
 def standing(name: str, config: StackConfig, parent: pulumi.Resource) -> str | None:
     """The machines' security group of a pipeline of the team and environment in the region; None if there is none.
 
-    Every pipeline has one, and none outlives its stack. Names do not count: another program may call it differently.
+    Every pipeline has one, and none outlives its stack. The pipeline's name does not count: another program may call it
+    differently, and other groups may carry the team's tags.
     """
-    tags, opts = team_tags(config.team, config.environment), pulumi.InvokeOptions(parent=parent)
-    found = aws.ec2.get_security_groups(tags=tags, opts=opts).ids
+    wanted = {**team_tags(config.team, config.environment), "Name": "*-network-machines"}
+    named = aws.ec2.GetSecurityGroupsFilterArgs
+    filters = [named(name=f"tag:{key}", values=[value]) for key, value in wanted.items()]
+    found = aws.ec2.get_security_groups(filters=filters, opts=pulumi.InvokeOptions(parent=parent)).ids
     return f"security group {found[0]}" if found else None
 
 

@@ -212,9 +212,10 @@ def standing(name: str, config: StackConfig, parent: pulumi.Resource) -> str | N
     """
     account, opts = account_id(name, "worker"), pulumi.InvokeOptions(parent=parent)
     try:
-        return f"service account {gcp.serviceaccount.get_account(account_id=account, opts=opts).email}"
+        email = gcp.serviceaccount.get_account(account_id=account, opts=opts).email
     except Exception:  # the provider's error for an account that does not exist
         return None
+    return f"service account {email}" if email else None
 
 
 PARTS = GcpParts

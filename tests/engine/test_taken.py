@@ -13,6 +13,7 @@ import pytest
 
 from localcloud.cloud import Cloud, GcpCloud
 from tests.engine.google import Google
+from tests.engine.inventory import client
 from tests.harness import Project
 
 NewProject = Callable[[], Project]
@@ -27,6 +28,12 @@ def new(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
             google = Google(running)
             google.make_account("photographer")
             google.make_bucket("tidemill-demo-photos")
+        else:
+            ec2 = client(running.env, "ec2")
+            vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+            other = ec2.create_security_group(GroupName="catalog", Description="The team's own", VpcId=vpc)["GroupId"]
+            tags = {"tidemill:team": "demo", "tidemill:environment": "local", "Name": "catalog"}
+            ec2.create_tags(Resources=[other], Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
 
         def make() -> Project:
             project = Project(tmp_path_factory.mktemp("copy"), running.env, f"demo-{running.name}")

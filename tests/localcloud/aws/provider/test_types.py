@@ -632,6 +632,11 @@ def test_functions(world: World) -> None:
     subnet = ask("ec2/getSubnet", id=world.subnet())
     assert (subnet["vpcId"], subnet["cidrBlock"]) == (world.vpc(), "10.0.0.0/24")
     assert world.subnet() in ask("ec2/getSubnets", filters=[{"name": "vpc-id", "values": [world.vpc()]}])["ids"]
+    ec2 = world.clients.get("ec2")
+    tagged = ec2.create_security_group(GroupName="t", Description="t", VpcId=world.vpc())["GroupId"]
+    ec2.create_tags(Resources=[tagged], Tags=[{"Key": "team", "Value": "vision"}])
+    assert ask("ec2/getSecurityGroups", tags={"team": "vision"})["ids"] == [tagged]
+    assert ask("ec2/getSecurityGroups", tags={"team": "speech"})["ids"] == []
     assert ask("ec2/getVpc", id=world.vpc())["cidrBlock"] == "10.0.0.0/16"
     with pytest.raises(RuntimeError, match="expected one that matches, found 0"):
         ask("ec2/getVpc", tags={"no": "such"})

@@ -451,6 +451,8 @@ def test_functions(calls: Calls) -> None:
     assert "us-central1-a" in invokes.invoke("gcp:compute/getZones:getZones", {}, calls)["names"]
     agent = invokes.invoke("gcp:storage/getProjectServiceAccount:getProjectServiceAccount", {}, calls)
     assert agent["emailAddress"].startswith("service-123456789012@")
+    with pytest.raises(GoogleError, match="was not found"):
+        invokes.invoke("gcp:serviceaccount/getAccount:getAccount", {"accountId": "nobody"}, calls)
 
 
 def test_an_image_is_found_by_name_family_or_filter(calls: Calls) -> None:
