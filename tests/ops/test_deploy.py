@@ -100,7 +100,7 @@ _SLOW = """#!/bin/sh
 test "$1" = up || exit 0
 trap 'sleep 1; echo finished > {note}; exit 1' INT
 echo begun > {note}
-for turn in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 1; done
+for turn in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 1 & wait $!; done
 """
 _DEPLOY = "from ops import processes; from ops.__main__ import main; processes._GRACE_SECONDS = 0.1\n"
 _DEPLOY += "main(['deploy', '--stack', 'vision-prod'])"
@@ -117,6 +117,8 @@ def test_a_deploy_that_is_stopped_lets_the_engine_finish_its_steps(tmp_path, sen
     deadline = time.monotonic() + 60
     while not note.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
+    # Its parent may still be on its way back from the start.
+    time.sleep(1)
     running.send_signal(sent)
     assert running.wait(60) != 0
     assert note.read_text() == "finished\n"
