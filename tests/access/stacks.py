@@ -55,7 +55,7 @@ _ARNS: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
 }
 
 
-class _Arns(Recorder):
+class Arns(Recorder):
     """Answers ARNs as AWS does."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
@@ -87,7 +87,7 @@ def documents() -> Mapping[str, list[Document]]:
             "arm": {"images": cpu["images"], "machines": {"families": ["c7g"]}},
         },
     }
-    made = run_program(values, recorder=_Arns())
+    made = run_program(values, recorder=Arns())
     found: dict[str, list[Document]] = {"submitter": []}
     found["file system"] = [made.one("efs.FileSystemPolicy").document("policy")]
     for policy in made.of("iam.Policy"):
@@ -96,7 +96,7 @@ def documents() -> Mapping[str, list[Document]]:
         who = policy.inputs["role"].removeprefix("vision-dev-identity-").removesuffix(f"-{SUFFIX}")
         found.setdefault(who, []).append(policy.document("policy"))
     args = AwsCiArgs("example/infra", STATE, STATE_KEY, ["dev", "prod"], buckets=BUCKETS)
-    ci = run_with(_Arns(), lambda: AwsCi("tidemill-ci", args))
+    ci = run_with(Arns(), lambda: AwsCi("tidemill-ci", args))
     policies = {of_account("iam", f"policy/{each.name}-{SUFFIX}", ""): each for each in ci.of("iam.Policy")}
     for attached in ci.of("iam.RolePolicyAttachment"):
         who = attached.inputs["role"].removeprefix("tidemill-ci-").removesuffix(f"-{SUFFIX}")
@@ -113,7 +113,7 @@ PATH, NUMBER = "example/platform/infra", "42"
 def gitlab_trusts() -> Mapping[str, Document]:
     """The trust of CI's reader and writers on AWS in the project on GitLab, which is bound by its number."""
     values = {"provider": "gitlab", "repository": f"{PATH}@{NUMBER}", "environments": ["dev", "prod"]}
-    made = run_with(_Arns(), lambda: AwsCi("tidemill-ci", AwsCiArgs(state_arn=STATE, key_arn=STATE_KEY, **values)))
+    made = run_with(Arns(), lambda: AwsCi("tidemill-ci", AwsCiArgs(state_arn=STATE, key_arn=STATE_KEY, **values)))
     return {each.name.removeprefix("tidemill-ci-"): each.document("assumeRolePolicy") for each in made.of("iam.Role")}
 
 
