@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def duration(seconds: float) -> str:
     """`20 ms`, `0.4 s`, `73 s`, `7.2 min`, `3.2 h`: what the options that take a time understand, with a space."""
@@ -33,3 +35,21 @@ def file_size(count: float) -> str:
 
 def _short(number: float) -> str:
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"
+
+
+_SECONDS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_MEBIBYTES = {"": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+
+
+def seconds_of(text: str) -> float | None:
+    """The seconds of a duration as people type it: `250ms`, `90s`, `7.2m`, `0.5h`, `2d`, or a number of seconds; None
+    if it is not one."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text.strip())
+    return float(match[1]) * _SECONDS[match[2]] if match else None
+
+
+def mebibytes_of(text: str) -> int | None:
+    """The MiB of a size as people type it: `512M`, `2G` (units of 1,024, as in a machine's memory), or a number of MiB;
+    None if it is not one."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([MGT])(?:i?B)?)?", text.strip(), re.IGNORECASE)
+    return round(float(match[1]) * _MEBIBYTES[(match[2] or "").upper()]) if match else None

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from tidemill.client.program.git_code import Checkout
     from tidemill.client.upload.meter import Watch
     from tidemill.client.upload.session import Amount
-    from tidemill.job import Item
 
-    Items = str | Path | Iterable[str | Path | Item] | DataFrameLike | Sweep
+    Items = str | Path | Iterable[Any] | DataFrameLike | Sweep
 
 T = TypeVar("T")
 UNITS = ("_seconds", "_mib")
@@ -86,7 +85,8 @@ class JobRequest:
     Attributes:
         command: Program and arguments; `{input}`, `{output}`, `{uri}`, `{output_uri}`, `{index}` are filled in;
             None with a `function`.
-        items: URIs, paths or `Item`s with metadata; or the path of a list (text, JSON lines, CSV) or of a folder;
+        items: URIs, paths or `Item`s with metadata; or values that JSON has, which a program gets as JSON; or the path
+            of a list (text, JSON lines, CSV) or of a folder;
             `-` for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; a
             DataFrame of pandas or polars; or a `Sweep`, whose names are placeholders too. For a cloud, files of a
             folder, and paths where the command has `{input}`, are uploaded into the job store.
@@ -137,6 +137,9 @@ class JobRequest:
         confirm: Called before more than 1 GiB or 10,000 files are uploaded; it raises to prevent that.
         watch: Makes the context in which files are uploaded, from the meter that counts them; None shows nothing.
         log: Called with each remark, as a sentence.
+        memory: `memory_mib` as the command line takes it, such as "2G"; or a number of MiB.
+        timeout: `timeout_seconds` in the same way, such as "2h"; or a number of seconds.
+        item_time: `item_seconds` in the same way.
     """
 
     command: Sequence[str] | None
@@ -255,6 +258,9 @@ class JobRequest:
     confirm: Callable[[Amount], None] = _always
     watch: Watch | None = None
     log: Callable[[str], None] = _quiet
+    memory: str | float | None = None
+    timeout: str | float | None = None
+    item_time: str | float | None = None
 
 
 STATE = {

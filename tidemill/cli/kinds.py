@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
 
-_SECONDS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_MEBIBYTES = {"": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-
-
-def seconds_of(text: str) -> float | None:
-    """The seconds of a duration as people type it; None if it is not one."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text.strip())
-    return float(match[1]) * _SECONDS[match[2]] if match else None
+from tidemill.figures import mebibytes_of, seconds_of
 
 
 class Duration(click.ParamType[float]):
@@ -40,7 +32,5 @@ class Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([MGT])(?:i?B)?)?", str(value).strip(), re.IGNORECASE)
-        if found is None:
-            return self.fail(f"{value!r} is not a size. Use MiB, or 512M, 2G.", param, ctx)
-        return round(float(found[1]) * _MEBIBYTES[(found[2] or "").upper()])
+        size = mebibytes_of(str(value))
+        return size if size is not None else self.fail(f"{value!r} is not a size. Use MiB, or 512M, 2G.", param, ctx)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 from tidemill.errors import CallerError
+from tidemill.figures import mebibytes_of, seconds_of
+from tidemill.request import JobRequest
+
+_TIME = "a time such as 90s or 2h, or a number of seconds"
 
 
 def texts(key: str, given: Any, allowed: str, fix: str) -> list[str]:
@@ -33,6 +38,33 @@ def mapping(key: str, given: Any) -> dict[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise CallerError.about(key, given, "a dict", "Write {name: value}.")
     return dict(given or {})
+
+
+def in_units(request: JobRequest) -> JobRequest:
+    """A request whose sizes and times are numbers, whichever way they were given.
+
+    Raises:
+        CallerError: One of them is no size or time, or is given twice.
+    """
+    return replace(
+        request,
+        **_number(request, "memory", "memory_mib", mebibytes_of, "a size such as 512M or 2G, or a number of MiB"),
+        **_number(request, "timeout", "timeout_seconds", seconds_of, _TIME),
+        **_number(request, "item_time", "item_seconds", seconds_of, _TIME),
+    )
+
+
+def _number(
+    request: JobRequest, short: str, keyword: str, read: Callable[[str], float | None], allowed: str
+) -> dict[str, Any]:
+    given, value = getattr(request, short), getattr(request, keyword)
+    if given is not None and value is not None:
+        raise CallerError(f"{short} and {keyword} are both given.", "Leave one of the two out.", what=short)
+    name, text = (short, given) if given is not None else (keyword, value)
+    number = read(text) if isinstance(text, str) else text
+    if text is not None and (number is None or isinstance(number, bool) or not isinstance(number, (int, float))):
+        raise CallerError.about(name, text, allowed, "Write a number, or a text with its unit.")
+    return {short: None, keyword: number}
 
 
 def indexes(given: Any, total: int) -> list[int]:

@@ -19,10 +19,7 @@ Result = TypeVar("Result")
 complete()
 KEYWORDS = frozenset(field.name for field in fields(JobRequest))
 _OTHER_NAMES = {
-    "item_time": "item_seconds",
     "items": "sweep",
-    "memory": "memory_mib",
-    "timeout": "timeout_seconds",
     "n_jobs": "max_parallel",
     "workers": "max_parallel",
 }

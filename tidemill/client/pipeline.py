@@ -15,7 +15,6 @@ from tidemill.client.sending.train import training
 from tidemill.client.site import Site, read_site
 from tidemill.client.watch.status import JobRow, job_rows
 from tidemill.descriptor import Descriptor
-from tidemill.job import Item
 from tidemill.request import JobRequest
 from tidemill.services.backend import Backend
 from tidemill.store import Store
@@ -178,8 +177,8 @@ class Pipeline:
     def map(
         self,
         function: Callable[..., Any] | str,
-        items: str | Path | Iterable[str | Path | Item] | DataFrameLike,
-        *,
+        items: str | Path | Iterable[Any] | DataFrameLike,
+        *more: Iterable[Any],
         queue: str | None = None,
         name: str | None = None,
         code: str | Path | None = None,
@@ -191,7 +190,8 @@ class Pipeline:
 
         The job is sent at once; each value comes as soon as it and those before it are committed. The function is
         called with the item, or with those of `uri`, `input`, `output`, `output_uri`, `index` and `meta` that its
-        parameters name. The folder of its module travels with the job; of an installed module nothing does.
+        parameters name. The folder of its module travels with the job; of an installed module nothing does. A function
+        of the program itself, of a notebook's cell, or inside another travels by value, with what it uses.
 
         A value is JSON (tuples come back as lists), bytes or a NumPy array, of at most 64 MiB. The `pathlib.Path` of a
         file in the item's output folder comes back as its URI.
@@ -200,17 +200,17 @@ class Pipeline:
         name goes on in a cloud, and pauses on this machine; the same call reads and continues it.
 
         Args:
-            function: A function of a module, or `module:function`. Not of the program itself or of a notebook's cell,
-                no lambda and no function made inside another: machines import it by its name.
-            items: See `submit`, like `queue`.
+            function: Any function, or `module:function`.
+            items: See `submit`, like `queue`; or values that JSON has, tuples, dataclasses or named tuples.
+            more: Further values, for a function of several arguments, as with the builtin `map`.
             name: See `submit`. With one, the same call (function's folder, items and settings) is the same job.
             code: The folder that travels with the job, in place of the function's own.
             return_exceptions: Yield the failure of an item in place of its value; otherwise the first one is raised.
             progress: Show how the job goes; by default in a notebook and on a terminal.
-            settings: Others of `submit`, such as `memory_mib`, `attempts` or `max_usd`.
+            settings: Others of `submit`, such as `memory`, `attempts` or `max_usd`.
 
         Raises:
-            CallerError: As `submit`, or a function that machines cannot import.
+            CallerError: As `submit`, or a function that uses what cannot leave this process.
             ItemFailedError: An item failed; its cause is the traceback on the machine.
             JobEndedError: The job was cancelled, or its rest is lost.
 
@@ -219,10 +219,12 @@ class Pipeline:
             >>> values.job.spec.function
             'posixpath:basename'
         """
+        from tidemill.client.items.values import values_of
         from tidemill.client.sending.mapping import call_for_each
 
-        more = settings | {"queue": queue, "name": name, "code": code}
-        return call_for_each(self.site, function, items, more, return_exceptions=return_exceptions, progress=progress)
+        given = values_of(items, *more) if more else items
+        how = settings | {"queue": queue, "name": name, "code": code}
+        return call_for_each(self.site, function, given, how, return_exceptions=return_exceptions, progress=progress)
 
     def estimate(
         self,

@@ -23,7 +23,7 @@ WRONG = {
         lambda p: p.submit(COMMAND, uris(1), quue="cpu"),
         "`submit` has no setting 'quue'. Did you mean 'queue'? It has: after, ",
     ),
-    "keyword of a dry run": (lambda p: p.preview(COMMAND, uris(1), memory="2G"), "`preview` has no setting 'memory'."),
+    "keyword of a dry run": (lambda p: p.preview(COMMAND, uris(1), memori="2G"), "`preview` has no setting 'memori'."),
     "keyword of a training": (lambda p: p.train(COMMAND, swep={"lr": [1]}), "`train` has no setting 'swep'. Did you"),
     "keyword of a submit": (
         lambda p: p.train(COMMAND, items="x"),
@@ -99,3 +99,20 @@ def test_numbers_of_numpy_are_indexes():
     numpy = pytest.importorskip("numpy")
     found = indexes(numpy.array([3, 1, 3]), 4)
     assert (found, {type(index) for index in found}) == ([1, 3], {int})
+
+
+@pytest.mark.parametrize(
+    ("given", "memory", "timeout"),
+    [
+        ({"memory": "2G", "timeout": "2h"}, 2048, 7200),
+        ({"memory": 512, "timeout": 90}, 512, 90),
+        ({"memory_mib": "1.5G", "timeout_seconds": "1.5m"}, 1536, 90),
+        ({"memory_mib": 512.0, "timeout_seconds": 90}, 512, 90),
+    ],
+)
+def test_sizes_and_times_are_written_as_on_the_command_line(given, memory, timeout):
+    target, _ = pipeline(max_spec=4)
+    spec = target.submit(["work", "{uri}"], ["a"], queue="cpu", **given).spec
+    assert (spec.resources.memory_mib, spec.timeout_seconds) == (memory, timeout)
+    trained = target.train(["work", "{lr}"], {"lr": [1]}, queue="cpu", state=False, item_time="1m", **given)
+    assert trained.spec.timeout_seconds == timeout

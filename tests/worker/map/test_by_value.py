@@ -121,6 +121,25 @@ CALLS = {
         "class Scale:\n    def __init__(self, k): self.k = k\n    def times(self, x): return x * self.k",
         [3, 6],
     ),
+    "several lists": ("lambda x, y, *, index: x * y + index, [1, 2, 3], (n for n in [4, 5])", "", [4, 11]),
+    "a dict of a named function": ("len, [{'a': 1}, [1, 2]]", "", [1, 2]),
+    "an output of a value": (
+        "lambda x, output: (Path(output) / 'a').write_text(str(x)), range(12, 13)",
+        "from pathlib import Path",
+        [2],
+    ),
+    "rows of a frame": (
+        "lambda row: [row['a'], row['b'], row['at']], pd.DataFrame({'a': [1, 2], 'b': ['x', None], 'at': days})",
+        "import pandas as pd\ndays = pd.to_datetime(['2024-01-01', None])",
+        [[1, "x", "2024-01-01T00:00:00"], [2, None, None]],
+    ),
+    "tuples of a frame": (
+        "lambda row: row.a * 2, pd.DataFrame({'a': [1, 2], 'b': 3}).itertuples()",
+        "import pandas as pd",
+        [2, 4],
+    ),
+    "a column of a frame": ("lambda text: text, pd.DataFrame({'uri': ['u'], 'b': [3]})", "import pandas as pd", ["u"]),
+    "rows of an Arrow table": ("lambda row: row['a'], pa.table({'a': [1], 'b': ['x']})", "import pyarrow as pa", [1]),
     "paths are texts": (
         "lambda path: path.upper(), [Path('a.jpg')]",
         "from pathlib import Path",
@@ -186,6 +205,10 @@ def step(n):
         ("lambda x: x, [(1, 2), [3, 4]]", "items[1] is [3, 4], and the first is a tuple."),
         ("lambda x: x, ['a', 5]", "items[1] is 5; an item is a text"),
         ("lambda x: lock, [1]", "function is a lambda; `lock`, which it uses, is a lock"),
+        ("lambda x: x, [1], [2]", "cannot be called with 2 values an item: too many positional arguments."),
+        ("lambda x, y: x, [1]", "cannot be called with 1 value an item: missing a required argument: 'y'."),
+        ("lambda x, y: x, [1], 'abc'", "items is 'abc', one of several lists, and it is no list of values."),
+        ("lambda x: x, [1], timeout='soon'", "timeout is 'soon'; it must be a time such as 90s or 2h"),
         ("7, [1]", "it must be a function, or 'module:function'"),
     ],
 )

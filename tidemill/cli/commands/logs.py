@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidemill.cli.kinds import seconds_of
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import show_json
+from tidemill.figures import seconds_of
 from tidemill.visible import json_line, visible
 
 if TYPE_CHECKING:

@@ -38,14 +38,14 @@ class FrameItems:
         rows = frame.itertuples(index=False, name=None) if hasattr(frame, "itertuples") else frame.iter_rows()
         others = [n for n in range(len(self._names)) if n != at]
         for batch, places in batches(rows):
-            metas = [{self._names[n]: _plain(row[n]) for n in others} for row in batch] if others else None
+            metas = [{self._names[n]: plain_cell(row[n]) for n in others} for row in batch] if others else None
             yield Block([row[at] for row in batch], places, metas)
 
     def where(self, place: int) -> str:
         return f"{self.label}, row {place}"
 
 
-def _plain(value: Any) -> Any:
+def plain_cell(value: Any) -> Any:
     """A cell as JSON has it: missing values as null, times in ISO 8601, NumPy's scalars as Python's."""
     if isinstance(value, float):
         return None if math.isnan(value) else float(value)

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
+from tidemill.client.items.frames import is_frame, plain_cell
 from tidemill.client.items.source import Block, batches, wrong_items
 from tidemill.client.items.sweep import Sweep
 from tidemill.errors import one_line, shown
@@ -26,15 +27,17 @@ class ItemValues:
     Attributes:
         item_type: See `JobSpec.item_type`; None where a class says it.
         item_class: The class of the items, where they are objects of a dataclass or named tuple.
+        arguments: How many arguments of a function an item is.
     """
 
     def __init__(self, first: Any, rest: Iterable[Any], item_type: str | None = None) -> None:
         self.label = "items"
         self._values = chain([first], rest)
         kind = type(first)
-        made_again = dataclasses.is_dataclass(kind) or (isinstance(first, tuple) and hasattr(kind, "_fields"))
-        self.item_class = kind if made_again else None
-        self.item_type = item_type or (None if made_again else "tuple" if kind is tuple else "json")
+        named = dataclasses.is_dataclass(kind) or (isinstance(first, tuple) and hasattr(kind, "_fields"))
+        self.item_class = kind if named and item_type is None else None
+        self.item_type = item_type or (None if named else "tuple" if kind is tuple else "json")
+        self.arguments = len(first) if item_type == "arguments" else 1
 
     def __iter__(self) -> Iterator[Block]:
         same = tuple if self.item_type == "tuple" else self.item_class
@@ -57,8 +60,43 @@ class ItemValues:
         raise wrong_items(problem, _GIVE)
 
 
-def with_values(items: Any) -> Any:
-    """Items as they were given, or as `ItemValues` if the first of them is a value."""
+def values_of(*lists: Any) -> ItemValues | tuple[()]:
+    """Items for a function of several arguments: as many as the shortest of the lists has.
+
+    Raises:
+        CallerError: One of them is no list of values.
+    """
+    for one in lists:
+        if isinstance(one, (str, PurePath, bytes, Mapping)) or hasattr(one, "columns") or not isinstance(one, Iterable):
+            fix = "Open it first: `map` calls the function with a value of each list, such as map(f, [1, 2], [3, 4])."
+            raise wrong_items(f"items is {shown(one)}, one of several lists, and it is no list of values.", fix)
+    together = zip(*lists, strict=False)
+    return next((ItemValues(first, together, "arguments") for first in together), ())
+
+
+def rows_of(table: Any, column: str | None) -> Iterator[dict[str, Any]] | None:
+    """The rows of a table of pandas, polars or pyarrow as dicts; None where a column of it is the item. No library is
+    imported."""
+    names = [str(name) for name in getattr(table, "column_names", None) or table.columns]
+    if hasattr(table, "to_batches"):
+        rows = (row.values() for batch in table.to_batches() for row in batch.to_pylist())
+    elif column is not None or "uri" in names or len(names) == 1 or len(set(names)) < len(names):
+        return None
+    else:
+        rows = table.itertuples(index=False, name=None) if hasattr(table, "itertuples") else table.iter_rows()
+    return ({name: plain_cell(cell) for name, cell in zip(names, row, strict=True)} for row in rows)
+
+
+def with_values(items: Any, column: str | None, *, rows: bool) -> Any:
+    """Items as they were given, or as `ItemValues` if the first of them is a value.
+
+    Args:
+        items: See `JobRequest`.
+        column: The column of a table that is the item.
+        rows: Whether the rows of a table without such a column are items.
+    """
+    if rows and (is_frame(items) or hasattr(items, "to_batches")) and (found := rows_of(items, column)) is not None:
+        items = found
     known = isinstance(items, (str, PurePath, Mapping, bytes, Sweep, ItemValues)) or hasattr(items, "columns")
     if known or not isinstance(items, Iterable):
         return items

@@ -17,6 +17,7 @@ from tidemill.client.program.own_modules import is_installed
 from tidemill.client.program.uses import is_named
 from tidemill.code import PACKAGE, CodeParts
 from tidemill.errors import CallerError
+from tidemill.figures import counted
 
 _wrong = partial(CallerError, what="function")
 
@@ -70,6 +71,25 @@ def shipped(
         parts = by_value(_said(function), made)
     takes_input = None if by_name else "input" in _parameters(function)
     return ShippedFunction(name, item_type, folder, parts, takes_input)
+
+
+def check_call(function: Callable[..., Any], count: int) -> None:
+    """Refuse a function that cannot be called with so many values of an item.
+
+    Raises:
+        CallerError: What it takes.
+    """
+    parameters = list(_parameters(function))
+    given = {name: None for name in parameters[count:] if name in ("index", "meta", "output", "output_uri")}
+    try:
+        inspect.signature(function).bind(*[None] * count, **given)
+    except TypeError as error:
+        raise _wrong(
+            f"function is {_said(function)}, which cannot be called with {counted(count, 'value')} an item: {error}.",
+            "What does not differ from item to item can be bound: functools.partial.",
+        ) from None
+    except ValueError:  # nothing is known of it
+        return
 
 
 def _named(value: Any, made: dict[str, Any]) -> tuple[str, Path | None]:

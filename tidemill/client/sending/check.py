@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidemill.client.arguments import mapping, texts
+from tidemill.client.arguments import in_units, mapping, texts
 from tidemill.client.health.machine_faults import fleet_errors, image_problems, machine_words
 from tidemill.client.health.preflight import check_output, check_packages
 from tidemill.client.items.order import order_of
@@ -80,7 +80,7 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         CallerError: Which argument, its value, what is allowed, what to do.
         CloudError: The queue takes no jobs, or the store did not answer.
     """
-    request, function = _with_function(request)
+    request, function = _with_function(in_units(request))
     log = request.log
     draft, place, code, packed = _draft(site, request, function)
     _check_version(site, draft)
@@ -124,6 +124,7 @@ def _check_version(site: Site, draft: JobSpec) -> None:
     if newest < draft.spec_version:
         newer = {field for field, part in PARTS.items() if part.since > max(newest, 1) and getattr(draft, field)}
         asking = [f"`{keyword}`" for keyword, option in OPTIONS.items() if newer & {keyword, option.field}]
+        asking += ["values as items"] if "item_type" in newer else []
         without = f"leave {' and '.join(asking)} out" if asking else "use an older tidemill"
         raise CallerError(
             f"this pipeline's workers read job specs up to version {newest}, this one is of {draft.spec_version}.",
@@ -156,14 +157,16 @@ def _check_machines(site: Site, place: Placement, log: Log) -> None:
 def _with_function(request: JobRequest) -> tuple[JobRequest, ShippedFunction | None]:
     """The request with its function by name and its items as values, where they are; and how a function that was given
     as an object travels."""
-    items = with_values(request.items)
+    items = with_values(request.items, request.items_column, rows=request.function is not None)
     values = items if isinstance(items, ItemValues) else None
     if request.function is None or (isinstance(request.function, str) and values is None):
         return replace(request, items=items), None
     # A name alone needs none of what takes functions apart.
-    from tidemill.client.program.importable import shipped
+    from tidemill.client.program.importable import check_call, shipped
 
     function = shipped(request.function, values and values.item_class, values and values.item_type)
+    if values is not None and not isinstance(request.function, str):
+        check_call(request.function, values.arguments)
     return replace(request, items=items, function=function.name, code=request.code or function.folder), function
 
 

@@ -29,7 +29,7 @@ def training(
     if state is None:
         # A function has no state: it is for short items.
         state = options.get("function") is None
-    if timeout_seconds is None and settings_of(state) is None:
+    if timeout_seconds is None and options.get("timeout") is None and settings_of(state) is None:
         timeout_seconds = TRAIN_SECONDS
     combinations = sweep if isinstance(sweep, Sweep) else Sweep(sweep)
     # A limit decides how many chunks there are.

@@ -237,11 +237,13 @@ def test_an_array_without_numpy_is_a_clear_error(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"memory": "2G"}, "`map` has no setting 'memory'. Did you mean 'memory_mib'? It has: after, "),
-        ({"timeout": 5}, "`map` has no setting 'timeout'. Did you mean 'timeout_seconds'?"),
+        ({"memori": "2G"}, "`map` has no setting 'memori'. Did you mean 'memory'? It has: after, "),
+        ({"memory": "2 cows"}, "memory is '2 cows'; it must be a size such as 512M or 2G, or a number of MiB."),
+        ({"timeout": True}, "timeout is True; it must be a time such as 90s or 2h, or a number of seconds."),
+        ({"timeout": "1h", "timeout_seconds": 5}, "timeout and timeout_seconds are both given."),
         ({"n_jobs": 4}, "`map` has no setting 'n_jobs'. Did you mean 'max_parallel'?"),
         ({"atempts": 4}, "`map` has no setting 'atempts'. Did you mean 'attempts'?"),
-        ({"memory_mib": "2G"}, "memory_mib is '2G'; it must be a number of MiB. Give 2048 for 2 GiB."),
+        ({"memory_mib": "2 cows"}, "memory_mib is '2 cows'; it must be a size such as 512M or 2G, or a number of MiB."),
         ({"cpus": "two"}, "cpus is 'two'; it must be a number. Leave it out for the queue's own."),
         ({"gpus": True}, "gpus is True; it must be a number."),
     ],
