@@ -10,7 +10,7 @@ def make(stack: str, config: SharedConfig) -> GcpShared:
         repository=f"shared-{stack}",
         purge=config.purge,
         labels={**config.tags, "tidemill-shared": stack},
-        **config.network.model_dump(include={"egress", "cidr"}),
+        **config.network.model_dump(include={"egress", "cidr", "flow_logs_days"}),
         **config.registry.model_dump(exclude={"repositories"}),
     )
     return GcpShared(f"shared-{stack}", args)

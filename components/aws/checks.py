@@ -1,6 +1,9 @@
 """Rules of a stack on AWS."""
 
 import re
+from collections.abc import Sequence
+
+from pydantic import BaseModel
 
 from ..config.bootstrap_models import BootstrapConfig
 from ..config.checks import common
@@ -11,6 +14,7 @@ from ..config.checks.policies import check_policies
 from ..config.errors import ConfigError, key_path, missing, shown
 from ..config.models import Budget, Images, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
+from ..config.network_models import NewNetwork
 from ..config.shared_models import SharedConfig
 from ..config.types import AWS_KEY, AWS_PRINCIPAL, SNS_TOPIC
 
@@ -65,8 +69,20 @@ def _worker(key: str, image: str) -> None:
 
 
 def check_shared(config: SharedConfig) -> None:
-    """The registry's key is AWS's."""
+    """Rules of a shared stack on AWS."""
+    check_new(config.network, ["network"])
     check_registry(config.registry)
+
+
+def check_new(new: NewNetwork, path: Sequence[str]) -> None:
+    """A new network's logs must be kept for a time that CloudWatch knows."""
+    _retained([*path, "flow_logs_days"], new.flow_logs_days, NewNetwork)
+
+
+def _retained(path: Sequence[str], days: int | None, model: type[BaseModel]) -> None:
+    if days is not None and days not in RETENTION_DAYS:
+        described = model.model_fields[path[-1]].description or ""
+        raise ConfigError(key_path(path), str(days), f"one of {', '.join(map(str, RETENTION_DAYS))}", described)
 
 
 def check_bootstrap(config: BootstrapConfig) -> None:
@@ -77,13 +93,7 @@ def check_bootstrap(config: BootstrapConfig) -> None:
 
 def check_logs(logs: Logs) -> None:
     """Retention and archive must be possible with CloudWatch and Firehose."""
-    if logs.retention_days not in RETENTION_DAYS:
-        raise ConfigError(
-            key_path(["logs", "retention_days"]),
-            str(logs.retention_days),
-            f"one of {', '.join(map(str, RETENTION_DAYS))}",
-            Logs.model_fields["retention_days"].description or "",
-        )
+    _retained(["logs", "retention_days"], logs.retention_days, Logs)
     if logs.archive == "bigquery":
         raise ConfigError(key_path(["logs", "archive"]), shown("bigquery"), "bucket; BigQuery is GCP's", "Take bucket")
     common.check_key(["logs"], logs, AWS_KEY, "the ARN of a KMS key")
@@ -144,6 +154,8 @@ def _other_clouds(config: StackConfig) -> None:
 
 def _existing_network(config: StackConfig) -> None:
     common.check_one_network(config.network)
+    if config.network.create is not None:
+        check_new(config.network.create, ["network", "create"])
     existing = config.network.existing
     if existing is None:
         return

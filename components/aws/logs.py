@@ -71,6 +71,8 @@ class AwsLogs(pulumi.ComponentResource):
     """The log group's name."""
     arn: pulumi.Output[str]
     """The log group's ARN, without a star."""
+    key_arn: pulumi.Output[str] | None
+    """ARN of the key of its lines, None for AWS's own."""
 
     def __init__(self, name: str, args: AwsLogsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsLogsArgs, args)
@@ -78,10 +80,11 @@ class AwsLogs(pulumi.ComponentResource):
         check_logs(part(Logs, {"retention_days": args.retention_days, "kms_key": args.kms_key}, "logs"))
         self._account = account_of(self)
         self._child = pulumi.ResourceOptions(parent=self)
+        self.key_arn = key_arn(self, args.kms_key, self._account, args.tags, [self._logs_service()], purge=args.purge)
         group = aws.cloudwatch.LogGroup(
             f"{name}-group",
             retention_in_days=args.retention_days,
-            kms_key_id=key_arn(self, args.kms_key, self._account, args.tags, [self._logs_service()], purge=args.purge),
+            kms_key_id=self.key_arn,
             tags=args.tags,
             opts=self._child,
         )

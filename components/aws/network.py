@@ -13,6 +13,8 @@ from ..config import NewNetwork, part
 from ..config.checks.common import check_range
 from ..config.ranges import derived
 from .account import account_of
+from .checks import check_new
+from .flow_logs import flow_log
 from .subnets import nat_zone, zones_for
 
 INTERFACE_ENDPOINTS = ("ecs", "ecs-agent", "ecs-telemetry", "ecr.api", "ecr.dkr", "logs")
@@ -55,6 +57,12 @@ class AwsNetworkArgs:
     """Prefix length of the range that the IPAM pool gives, 16 to 20."""
     extra_endpoints: list[str] = field(default_factory=list)
     """Services that also need an interface endpoint if egress is `endpoints`, such as `secretsmanager`."""
+    flow_logs_days: int | None = None
+    """Log the machines' connections for so many days, one of CloudWatch's values; not for an existing network."""
+    flow_logs_key: pulumi.Input[str] | None = None
+    """ARN of a KMS key for them that admits CloudWatch Logs."""
+    permission_boundary: pulumi.Input[str] | None = None
+    """ARN of a policy that bounds the role that writes them."""
     vpc_id: pulumi.Input[str] | None = None
     """An existing VPC, which gets only a security group."""
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]] | None = None
@@ -78,6 +86,8 @@ class AwsNetwork(pulumi.ComponentResource):
     in its own public subnet (one for all zones: machines of other zones pay for traffic between zones, S3 traffic
     bypasses it; with `nat_per_zone` one in each zone, with route tables of their own); `endpoints`: an interface
     endpoint per service that Batch needs, and their security group.
+
+    With `flow_logs_days` a flow log, its log group, and the role that writes it.
 
     Costs while idle: `public` nothing; `nat` about $33 per month and gateway; `endpoints` about $7 per month, endpoint
     and zone (list prices of us-west-2, without warranty).
@@ -126,6 +136,7 @@ class AwsNetwork(pulumi.ComponentResource):
         new = part(NewNetwork, plain, "network", "create")
         if isinstance(self._args.ipam_pool, str | None):
             check_range(new, ["network", "create"])
+        check_new(new, ["network", "create"])
         return new
 
     def _vpc(self, args: NewNetwork) -> aws.ec2.Vpc:
@@ -162,7 +173,21 @@ class AwsNetwork(pulumi.ComponentResource):
         self.security_group_id = self._security_group("machines", "Machines: everything out, nothing in").id
         if args.egress == "endpoints":
             self._interface_endpoints()
+        if args.flow_logs_days is not None:
+            self._flow_log(args.flow_logs_days)
         self._s3_endpoint([table, *(way.table for way in own.values())])
+
+    def _flow_log(self, days: int) -> None:
+        given = self._args
+        flow_log(
+            self,
+            self.vpc_id,
+            days,
+            account_of(self),
+            kms_key=given.flow_logs_key,
+            permission_boundary=given.permission_boundary,
+            tags=given.tags,
+        )
 
     def _block(self, index: int) -> pulumi.Output[str]:
         """A sixteenth of the VPC's range. Each zone keeps its own, independent of other zones."""

@@ -104,7 +104,13 @@ class AwsParts:
             args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=existing.subnet_ids, tags=self.tags)
         elif new is not None:
             services = self.config.extra_services
-            args = AwsNetworkArgs(**new.model_dump(), extra_endpoints=services, tags=self.tags)
+            args = AwsNetworkArgs(
+                **new.model_dump(),
+                extra_endpoints=services,
+                flow_logs_key=self.logs.key_arn,
+                permission_boundary=self.config.permission_boundary,
+                tags=self.tags,
+            )
         else:
             args = AwsNetworkArgs(tags=self.tags)
         return AwsNetwork(f"{name}-network", args, self.child)

@@ -45,6 +45,8 @@ class AwsSharedArgs:
     """An IPAM pool that gives the range, in place of `cidr`."""
     netmask: int = 18
     """Prefix length of the range that the IPAM pool gives, 16 to 20."""
+    flow_logs_days: int | None = None
+    """Log the machines' connections for so many days, one of CloudWatch's values."""
     extra_endpoints: list[str] = field(default_factory=list)
     """Services that also need an interface endpoint if egress is `endpoints`, such as `secretsmanager`."""
     repositories: list[str] = field(default_factory=list)
@@ -95,6 +97,7 @@ class AwsShared(pulumi.ComponentResource):
                 cidr=args.cidr,
                 ipam_pool=args.ipam_pool,
                 netmask=args.netmask,
+                flow_logs_days=args.flow_logs_days,
                 extra_endpoints=args.extra_endpoints,
                 tags=args.tags,
             ),

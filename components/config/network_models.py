@@ -61,6 +61,14 @@ class NewNetwork(Model):
     netmask: int = Field(
         default=18, ge=16, le=20, description="AWS only. Prefix length of the range that the IPAM pool gives."
     )
+    flow_logs_days: int | None = Field(
+        default=None,
+        ge=1,
+        le=3653,
+        description="Log the machines' connections, in CloudWatch or a log bucket, for so many days; nothing idle. "
+        "AWS: every connection, about $0.50 per GB of lines, and certain numbers of days only. GCP: half of them, "
+        "about $0.25 to $0.50 per GiB. Encrypted with the key of the stack's logs where they have one.",
+    )
 
 
 _SUBNET = from_resource(

@@ -143,6 +143,9 @@ def check_new(new: NewNetwork, path: Sequence[str]) -> None:
     """A new network has no keys that only AWS has."""
     for key in ("zones", "zone_names"):
         common.refuse(path, new, key, _ON_AWS, "Leave it out; a subnetwork spans its region's zones")
+    if new.flow_logs_days is not None and new.flow_logs_days > MOST_RETENTION_DAYS:
+        here = key_path([*path, "flow_logs_days"])
+        raise ConfigError(here, str(new.flow_logs_days), f"1 to {MOST_RETENTION_DAYS}", "Lower it")
     common.refuse(path, new, "nat_per_zone", _ON_AWS, "Leave it out; Cloud NAT spans its region's zones")
     for key in ("ipam_pool", "netmask"):
         common.refuse(path, new, key, _ON_AWS, "Give the range in cidr")

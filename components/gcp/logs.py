@@ -65,6 +65,8 @@ class GcpLogs(pulumi.ComponentResource):
     """The log that workers write to: ``projects/<project>/logs/<id>``."""
     counted: dict[str, pulumi.Output[str]]
     """Names of the metrics of the workers' lines, by what they count."""
+    key: pulumi.Output[str] | None
+    """Full name of the key of the lines, None for Google's own."""
     archive: pulumi.Output[str] | None
     """The archive's storage bucket or dataset, None without one."""
 
@@ -79,6 +81,7 @@ class GcpLogs(pulumi.ComponentResource):
         self._project = Project(self)
         self.log = pulumi.Output.concat("projects/", self._project.id, f"/logs/tidemill-{name}")
         self._filter = pulumi.Output.concat('logName = "', self.log, '"')
+        self.key = self._key()
         self.bucket = self._bucket(name, self._exclusion(name))
         self._sink("lines", pulumi.Output.concat("logging.googleapis.com/", self.bucket))
         self._metric(name)
@@ -97,7 +100,7 @@ class GcpLogs(pulumi.ComponentResource):
         Source: https://cloud.google.com/logging/docs/buckets#delete-bucket
         """
         end = exclusion.name.apply(lambda full: full.rpartition("-")[2])
-        key = self._key()
+        key = self.key
         cmek = None if key is None else gcp.logging.ProjectBucketConfigCmekSettingsArgs(kms_key_name=key)
         made = gcp.logging.ProjectBucketConfig(
             f"{name}-bucket",

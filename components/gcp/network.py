@@ -8,6 +8,7 @@ import pulumi_gcp as gcp
 from ..base import as_args, token
 from ..config import NewNetwork, part
 from ..config.ranges import derived
+from .flow_logs import LOG_CONFIG, flow_logs
 from .project import Project
 
 _ANYWHERE = "0.0.0.0/0"
@@ -26,6 +27,12 @@ class GcpNetworkArgs:
     """An existing network, `projects/<project>/global/networks/<name>`, which stays unchanged."""
     subnetwork: pulumi.Input[str] | None = None
     """Its subnetwork, `projects/<project>/regions/<region>/subnetworks/<name>`, in the stack's region."""
+    flow_logs_days: int | None = None
+    """Log half of the machines' connections for so many days; not for an existing network."""
+    flow_logs_key: pulumi.Input[str] | None = None
+    """Full name of a key for them that admits Cloud Logging."""
+    purge: bool = False
+    """Lift the protection of their log bucket."""
     replace: bool = False
     """Lift the protection of the subnetwork, which cannot be deleted while it has machines."""
 
@@ -34,8 +41,9 @@ class GcpNetwork(pulumi.ComponentResource):
     """A subnetwork without ingress, in a new network or an existing one (or a shared VPC).
 
     Makes: for a new network: VPC network in custom mode, regional subnetwork (protected) with Private Google Access, a
-    firewall rule that denies everything in; `nat` also a Cloud Router and Cloud NAT. For an existing network nothing:
-    its firewall, its Private Google Access and its way out are its owner's.
+    firewall rule that denies everything in; `nat` also a Cloud Router and Cloud NAT; with
+    `flow_logs_days` a log bucket (protected), its sink, and an exclusion from the default bucket. For an existing
+    network nothing: its firewall, its Private Google Access and its way out are its owner's.
 
     Costs while idle: `public` and `endpoints` nothing; `nat` about $4 per month for its address, and about $0.0014
     per hour for each running machine plus $0.045 per GB (list prices, without warranty).
@@ -70,11 +78,14 @@ class GcpNetwork(pulumi.ComponentResource):
             self.external_addresses = False
             self.range = None
         else:
-            self._create(part(NewNetwork, {"egress": args.egress, "cidr": args.cidr}, "network", "create"))
+            keys = ("egress", "cidr", "flow_logs_days")
+            new = part(NewNetwork, {key: getattr(args, key) for key in keys}, "network", "create")
+            self._create(new, args)
         self.register_outputs({"network": self.network, "subnetwork": self.subnetwork})
 
-    def _create(self, args: NewNetwork) -> None:
-        name, region = self._name_prefix, Project(self).region
+    def _create(self, args: NewNetwork, given: GcpNetworkArgs) -> None:
+        name, project = self._name_prefix, Project(self)
+        region, days = project.region, args.flow_logs_days
         network = gcp.compute.Network(
             f"{name}-vpc", auto_create_subnetworks=False, routing_mode="REGIONAL", opts=self._opts
         )
@@ -84,6 +95,7 @@ class GcpNetwork(pulumi.ComponentResource):
             region=region,
             ip_cidr_range=args.cidr or region.apply(lambda region: derived(name, region)),
             private_ip_google_access=True,
+            log_config=None if days is None else LOG_CONFIG,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 protect=not self._replace,
@@ -103,6 +115,8 @@ class GcpNetwork(pulumi.ComponentResource):
         )
         if args.egress == "nat":
             self._nat(network, subnetwork, region)
+        if days is not None:
+            flow_logs(self, subnetwork.name, days, project, kms_key=given.flow_logs_key, purge=given.purge)
         self.network, self.subnetwork, self.range = network.id, subnetwork.id, subnetwork.ip_cidr_range
         self.external_addresses = args.egress == "public"
 

@@ -100,7 +100,14 @@ class GcpParts:
         elif existing is not None:
             args = GcpNetworkArgs(network=existing.network, subnetwork=existing.subnetwork)
         elif new is not None:
-            args = GcpNetworkArgs(egress=new.egress, cidr=new.cidr, replace=may_replace)
+            args = GcpNetworkArgs(
+                egress=new.egress,
+                cidr=new.cidr,
+                flow_logs_days=new.flow_logs_days,
+                flow_logs_key=self.logs.key,
+                purge=self.config.may_purge,
+                replace=may_replace,
+            )
         else:
             args = GcpNetworkArgs(replace=may_replace)
         return GcpNetwork(f"{name}-network", args, self.child)

@@ -35,6 +35,8 @@ class GcpSharedArgs:
     cidr: str | None = None
     """Address range of the subnetwork, /16 to /20. Without one, a new subnetwork gets a /18 of 10.0.0.0/8 that follows
     from its name and region, and a subnetwork that exists keeps its own."""
+    flow_logs_days: int | None = None
+    """Log half of the machines' connections for so many days."""
     keep_images: int = 100
     """Versions kept of each image; the oldest beyond it are deleted."""
     expire_untagged_after_days: int = 14
@@ -72,7 +74,13 @@ class GcpShared(pulumi.ComponentResource):
         args = as_args(GcpSharedArgs, args)
         super().__init__(token(GcpShared), name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        wanted = GcpNetworkArgs(egress=args.egress, cidr=args.cidr, replace=args.purge)
+        wanted = GcpNetworkArgs(
+            egress=args.egress,
+            cidr=args.cidr,
+            flow_logs_days=args.flow_logs_days,
+            purge=args.purge,
+            replace=args.purge,
+        )
         network = GcpNetwork(f"{name}-network", wanted, child)
         registry = GcpRegistry(
             f"{name}-registry",

@@ -56,6 +56,7 @@ _RETAINS = ("aws:cloudwatch/logGroup:LogGroup", "gcp:logging/projectBucketConfig
 _OVERWRITTEN = "no longer keeps overwritten objects"
 _KEY = "new objects are no longer encrypted with your key"
 _DISKS = "disks of new machines are no longer encrypted with your key"
+_FLOWS = "machines' connections are no longer logged"
 _TEMPLATES = (
     "aws:ec2/launchTemplate:LaunchTemplate",
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
@@ -75,6 +76,8 @@ _SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
     ),
     ("gcp:storage/bucket:Bucket", "versioning.enabled", True, "state-expires", _OVERWRITTEN),
     ("gcp:storage/bucket:Bucket", "encryption.defaultKmsKeyName", None, "protection-lifted", _KEY),
+    ("aws:ec2/flowLog:FlowLog", "vpcId", None, "protection-lifted", _FLOWS),
+    ("gcp:compute/subnetwork:Subnetwork", "logConfig", None, "protection-lifted", _FLOWS),
     (_TEMPLATES[0], "blockDeviceMappings[0].ebs.kmsKeyId", None, "protection-lifted", _DISKS),
     (_TEMPLATES[1], "disks[0].diskEncryptionKey.kmsKeySelfLink", None, "protection-lifted", _DISKS),
     (
@@ -84,7 +87,7 @@ _SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
 )  # fmt: skip
 """Settings of what holds data, on AWS resources of their own: type, path, value while it is on (None for any), and the
 kind and title of the finding when it is off."""
-_OWNERS = ("bucket", "fileSystemId")
+_OWNERS = ("bucket", "fileSystemId", "vpcId")
 _STOPS = "tidemill:index:Protection"
 # Flags that let a delete remove the contents too.
 _FORCE = ("forceDestroy", "forceDelete", "deleteContentsOnDestroy")

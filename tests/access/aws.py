@@ -239,6 +239,15 @@ NEW_TEMPLATE, PEOPLES_TEMPLATE, CLAIM_TEMPLATE = (
     _template("a launch template without the tag"),
     _template("a launch template without the tag, for dev", request="dev"),
 )
+FLOWS = {
+    each: Thing(
+        f"a flow log with the tag of {each}",
+        of_account("ec2", "vpc-flow-log/fl-0"),
+        {"aws:resourcetag/tidemill:environment": each},
+    )
+    for each in _ENVIRONMENTS
+}
+PEOPLES_FLOWS = _named("ec2", "a flow log without the tag", "vpc-flow-log/fl-1")
 TEMPLATE = {each: _template(f"a launch template with the tag of {each}", resource=each) for each in _ENVIRONMENTS}
 PEOPLES_ROLE = _role("payments-dev-admin")
 SUBMITTERS_ROLE, UNBOUND_ROLE = (_role(f"vision-dev-identity-submitter-{SUFFIX}", each) for each in ("dev", ""))
@@ -501,6 +510,11 @@ PROBES = [
         no("ec2:CreateLaunchTemplateVersion", TEMPLATE["prod"], "It would decide what prod's machines run."),
         no("ec2:CreateLaunchTemplateVersion", PEOPLES_TEMPLATE, "Machines of people's own start from it."),
         no("ec2:CreateTags", CLAIM_TEMPLATE, "It could be changed as dev's then."),
+        yes("ec2:DeleteFlowLogs", FLOWS["dev"], "It is its environment's network."),
+        no("ec2:DeleteFlowLogs", FLOWS["prod"], "It would hide what prod's machines talk to."),
+        no("ec2:DeleteFlowLogs", PEOPLES_FLOWS, "A security team's would end."),
+        no("ec2:CreateFlowLogs", PEOPLES_FLOWS, "It could not be told from people's own."),
+        yes("iam:CreateRole", _role(f"vision-dev-network-flows-{SUFFIX}", "dev"), "Flow logs are written by a role."),
         yes("ec2:DeleteVpc", _named("ec2", "any VPC", "vpc/vpc-0"), "Networks have ids for names."),
         no("ec2:RunInstances", _named("ec2", "a machine", "instance/*"), "Batch starts machines."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets are none of CI's."),

@@ -14,7 +14,9 @@ def test_a_stack_on_aws_has_a_pool_and_keys(cloud, new_project):
     project = new_project("demo-aws")
     with project.config() as config:
         config["tidemill:allow"] = ["purge"]
-        config["tidemill:network"] = {"create": {"ipam_pool": POOL, "netmask": 20, "zone_names": ["b", "c"]}}
+        config["tidemill:network"] = {
+            "create": {"ipam_pool": POOL, "netmask": 20, "zone_names": ["b", "c"], "flow_logs_days": 30}
+        }
         config["tidemill:registry"] = {"kms_key": "create"}
         config["tidemill:disks"] = {"kms_key": "create"}
         config["tidemill:file_systems"] = {"shared": {"kms_key": "create"}}
@@ -45,6 +47,7 @@ def test_a_stack_on_gcp_has_keys(tmp_path_factory):
     with purgeable_demo(tmp_path_factory) as project:
         with project.config() as config:
             config["tidemill:registry"] = {"kms_key": "create"}
+            config["tidemill:network"] = {"create": {"flow_logs_days": 30}}
             config["tidemill:disks"] = {"kms_key": "create"}
             config["tidemill:topics"] = {"kms_key": "create"}
             config["tidemill:proxy"] = {"url": "http://proxy.example.com:3128", "no_proxy": ["example.com"]}

@@ -93,7 +93,13 @@ def test_defaults_and_ranges_are_said(schema):
 
 def test_what_steers_the_component_is_plain_and_what_may_come_from_another_resource_is_not(schema):
     network = schema["resources"]["tidemill:index:AwsNetwork"]["inputProperties"]
-    assert {name for name, value in network.items() if not value.get("plain")} == {"vpcId", "subnetIds", "ipamPool"}
+    assert {name for name, value in network.items() if not value.get("plain")} == {
+        "flowLogsKey",
+        "ipamPool",
+        "permissionBoundary",
+        "subnetIds",
+        "vpcId",
+    }
     types = {token.rpartition(":")[2]: value.get("properties", {}) for token, value in schema["types"].items()}
     late = {f"{name}.{key}" for name, keys in types.items() for key, value in keys.items() if not value.get("plain")}
     assert late == {

@@ -33,7 +33,7 @@ _LOOK = {
     "ec2": "DescribeAvailabilityZones DescribeInstanceTypeOfferings DescribeSpotPriceHistory GetSpotPlacementScores",
     "ecr": "GetAuthorizationToken",
     "ecs": "DiscoverPollEndpoint",
-    "logs": "GetQueryResults StopQuery",
+    "logs": "DescribeLogGroups GetQueryResults StopQuery",
     "servicequotas": "GetServiceQuota",
 }
 

@@ -13,7 +13,7 @@ from ..policy import Statement, document
 from .boundary import boundary_statements
 from .home import Home
 from .policies import deploy_statements, ground_statements, preview_statements, wall_statements
-from .tag_policies import file_statements, template_statements
+from .tag_policies import file_statements, flow_statements, template_statements
 
 _AUDIENCE = "sts.amazonaws.com"
 _SESSION_SECONDS = 4 * 3600
@@ -96,7 +96,11 @@ class AwsCi(pulumi.ComponentResource):
             writes = self._policy(f"writes-{environment}", deploy_statements(home, environment, boundary.arn))
             others = [each for each in ci.environments if each != environment]
             wall = self._policy(f"wall-{environment}", wall_statements(home, environment, others))
-            tagged = [*file_statements(home, environment), *template_statements(home, environment)]
+            tagged = [
+                each
+                for made in (file_statements, template_statements, flow_statements)
+                for each in made(home, environment)
+            ]
             files = self._policy(f"files-{environment}", tagged)
             policies = {"reads": reads, "ground": ground, "writes": writes, "wall": wall, "files": files}
             subject = [ci.deploy_subject(environment)]

@@ -20,7 +20,7 @@ _READ_ANY = {
     "ListSchedulingPolicies ListTagsForResource",
     "budgets": "ListTagsForResource ViewBudget",
     "cloudwatch": "DescribeAlarms GetDashboard ListTagsForResource",
-    "ec2": "DescribeAddresses DescribeAddressesAttribute DescribeAvailabilityZones DescribeImages "
+    "ec2": "DescribeAddresses DescribeAddressesAttribute DescribeAvailabilityZones DescribeFlowLogs DescribeImages "
     "DescribeInstanceTypeOfferings DescribeInstanceTypes DescribeInternetGateways DescribeLaunchTemplateVersions "
     "DescribeLaunchTemplates DescribeManagedPrefixLists "
     "DescribeNatGateways DescribeNetworkAcls DescribeNetworkInterfaces DescribePlacementGroups DescribePrefixLists "
@@ -65,7 +65,7 @@ _WRITE_NAMED = {
     "sns": "CreateTopic DeleteTopic SetSubscriptionAttributes SetTopicAttributes Subscribe TagResource Unsubscribe "
     "UntagResource",
 }
-_ROLES = [f"iam::{{account}}:role/*-{{environment}}-{part}-*" for part in ("identity", "logs-archive")]
+_ROLES = [f"iam::{{account}}:role/*-{{environment}}-{part}-*" for part in ("identity", "logs-archive", "network-flows")]
 """Every role of a stack. With `*-{environment}-*` a writer could change who assumes a role of people's own."""
 _IAM = [
     "iam::{account}:instance-profile/*-{environment}-identity-profile-*",
@@ -92,7 +92,7 @@ _WRITE_IAM = (
 may be deleted, which AWS refuses while anything has it.
 """
 _DENIED_IAM = f"{_WRITE_IAM} CreatePolicy CreatePolicyVersion SetDefaultPolicyVersion TagPolicy UntagPolicy"
-_PASSED_TO = ("batch", "ec2", "ecs-tasks", "firehose", "logs")
+_PASSED_TO = ("batch", "ec2", "ecs-tasks", "firehose", "logs", "vpc-flow-logs")
 
 _WRITE_EC2 = (
     "AllocateAddress AssociateRouteTable AttachInternetGateway AuthorizeSecurityGroupEgress "

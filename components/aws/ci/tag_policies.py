@@ -14,6 +14,7 @@ _CHANGE = (
 )
 _KINDS = [f"elasticfilesystem:*:{{account}}:{kind}/*" for kind in ("access-point", "file-system")]
 _TEMPLATES = ["ec2:*:{account}:launch-template/*"]
+_FLOWS = ["ec2:*:{account}:vpc-flow-log/*"]
 _CHANGE_TEMPLATE = "CreateLaunchTemplateVersion CreateTags DeleteLaunchTemplate DeleteTags ModifyLaunchTemplate"
 _SERVICES = [f"{service}.amazonaws.com" for service in ("backup", "elasticfilesystem")]
 
@@ -61,4 +62,20 @@ def template_statements(home: Home, environment: str) -> list[Statement]:
         allow(["ec2:CreateLaunchTemplate"], templates, {"StringEquals": asked}),
         allow(["ec2:CreateTags"], templates, {"StringEquals": {**asked, "ec2:CreateAction": "CreateLaunchTemplate"}}),
         allow([f"ec2:{action}" for action in _CHANGE_TEMPLATE.split()], templates, {"StringEquals": own}),
+    ]
+
+
+def flow_statements(home: Home, environment: str) -> list[Statement]:
+    """Create and delete flow logs of the environment's networks, and no others: those of an account may be a security
+    team's. A VPC's name is an id, so a flow log of any may be added.
+
+    Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html (CreateFlowLogs)
+    """
+    asked, own = ({f"aws:{kind}Tag/{TAG}": environment} for kind in ("Request", "Resource"))
+    flows = home.arns(_FLOWS)
+    return [
+        allow(["ec2:CreateFlowLogs"], home.arns(["ec2:*:{account}:vpc/*"])),
+        allow(["ec2:CreateFlowLogs"], flows, {"StringEquals": asked}),
+        allow(["ec2:CreateTags"], flows, {"StringEquals": {**asked, "ec2:CreateAction": "CreateFlowLogs"}}),
+        allow(["ec2:CreateTags", "ec2:DeleteFlowLogs", "ec2:DeleteTags"], flows, {"StringEquals": own}),
     ]

@@ -18,7 +18,8 @@ from tests.components.stacks import AWS_STACKS, run_program, settings
 CHINA, GOV = "cn-north-1", "us-gov-west-1"
 SUFFIX = {CHINA: "amazonaws.com.cn", GOV: "amazonaws.com"}
 PARTITION = {CHINA: "aws-cn", GOV: "aws-us-gov"}
-EVERYWHERE = {"ecs-tasks", "firehose", "cloudwatch", "events", "sts", "batch", "spot", "backup", "elasticfilesystem"}
+EVERYWHERE = {"ecs-tasks", "firehose", "cloudwatch", "events", "sts", "batch", "spot", "backup", "elasticfilesystem",
+              "vpc-flow-logs"}  # fmt: skip
 """Services with one name in policies of all partitions."""
 
 

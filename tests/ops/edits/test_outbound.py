@@ -6,7 +6,7 @@ import pytest
 
 from components.outbound import proxy_variables
 from components.services.batch.user_data import Way, user_data
-from tests.ops.review_steps import step, told
+from tests.ops.review_steps import step, told, urn
 from tests.tls_server import Authority
 
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
@@ -110,3 +110,13 @@ def test_another_gateway_of_a_zone_is_told():
     moved = step("update", association, old=old, new=new, diff={"routeTableId": "update"})
     (found,) = told(moved, kind="network-opened")
     assert (found.severity, found.title.partition(":")[0]) == ("medium", "machines of a zone get another way out")
+
+
+def test_flow_logs_that_end_are_told_unless_their_network_goes():
+    flows, vpc, subnetwork = "aws:ec2/flowLog:FlowLog", "aws:ec2/vpc:Vpc", "gcp:compute/subnetwork:Subnetwork"
+    ended = step("delete", flows, old={"vpcId": "vpc-1"}, needs={"vpcId": [urn(vpc, "v")]})
+    said = [("high", "machines' connections are no longer logged")]
+    assert [(each.severity, each.title) for each in told(ended, kind="protection-lifted")] == said
+    assert told(ended, step("delete", vpc, "v", old={}), kind="protection-lifted") == []
+    off = step("update", subnetwork, old={"logConfig": {"flowSampling": 0.5}}, new={}, diff={"logConfig": "delete"})
+    assert [(each.severity, each.title) for each in told(off, kind="protection-lifted")] == said
