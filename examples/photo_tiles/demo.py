@@ -129,6 +129,8 @@ def demo(keep: bool, cloud: Aws | Gcp, scratch: Path) -> None:
     say(f"Spot machine {instance} was taken away while the job ran. Checking every output.")
     check_outputs(cloud, person, job, tiles)
     print(f"{len(tiles)} of {len(tiles)} outputs are correct.")
+    say("The job has changed nothing of the pipeline.")
+    pulumi.unchanged()
     say("What this job would cost on the real cloud, at list prices:")
     run(person, "tidemill", "estimate", "--like", "tiles")
     say("What became of it, as a page to open in a browser:")

@@ -67,6 +67,10 @@ class Pulumi:
     def up(self) -> None:
         self._show("up", *QUIETLY)
 
+    def unchanged(self) -> None:
+        """Previews the stack, and fails if there is a change."""
+        self._show("preview", "--expect-no-changes", "--suppress-outputs", "--suppress-progress")
+
     def destroy(self) -> None:
         self._show("destroy", *QUIETLY, "--remove")
 

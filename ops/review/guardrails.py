@@ -28,6 +28,7 @@ _TOOLS = "what reviews, plans and deploys changes"
 _OWN_PRICES = "tidemill/prices/data/own.json"
 _RECORDS = [path for cloud in CLOUDS for path in (f"clouds/{cloud}", f"services/{services.of_cloud(cloud).name}")]
 """Packages of `tidemill` whose records policies ask."""
+LOCKS = ("requirements.txt", *(f"requirements-{cloud}.txt" for cloud in CLOUDS))
 GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("policy/", "high", "the policies change: what they refused may pass"),
     (".github/", "high", "what runs with CI's logins, or who must approve, changes"),
@@ -49,7 +50,7 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("localcloud/", "medium", _TOOLS),
     *((f"tidemill/{each}", "medium", _TOOLS) for each in ("advice/", "figures.py", "folders.py")),
     ("components/rooms.py", "medium", _TOOLS),
-    ("requirements.txt", "medium", _PACKAGES),
+    *((each, "medium", _PACKAGES) for each in LOCKS),
     ("pyproject.toml", "medium", _PACKAGES),
     ("Makefile", "medium", "what CI runs before it logs in changes"),
     ("tidemill/mountable.py", "high", "which folders of a machine jobs may mount changes"),
@@ -123,7 +124,7 @@ def _guarded(path: str, old: str | None, new: str | None, severity: Severity, ti
     if path.startswith(".github/") and old and new and _PINNED.sub(r"\1", old) == _PINNED.sub(r"\1", new):
         return _finding("medium", path, "actions change their versions", *_differing(old, new))
     bumped = sorted({*_PROVIDER.findall(new or "")} - {*_PROVIDER.findall(old or "")})
-    if path == "requirements.txt" and old and bumped:
+    if path in LOCKS and old and bumped:
         title = "another major version of a provider may replace resources: preview on your login"
         return _finding("high", path, title, *(f"{name} {major}" for name, major in bumped))
     what = "is removed" if new is None else "is new" if old is None else "changes"
@@ -144,7 +145,7 @@ def _worse(path: str, old: str, new: str) -> Finding | None:
             return _finding("high", path, "an action is no longer pinned to a commit", *loose)
     if path == "Makefile" and old.count("--require-hashes") > new.count("--require-hashes"):
         return _finding("high", path, "packages are installed without their hashes, also for CI's logins")
-    return _locked(path, old, new) if path == "requirements.txt" and old and new else None
+    return _locked(path, old, new) if path in LOCKS and old and new else None
 
 
 def _locked(path: str, old: str, new: str) -> Finding | None:

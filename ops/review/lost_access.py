@@ -9,6 +9,7 @@ from ops.review.values import is_unknown
 from tidemill.figures import counted
 
 _ROLE = "aws:iam/role:Role"
+_SERVICE = "aws:iam/serviceLinkedRole:ServiceLinkedRole"
 _DOCUMENTS = ("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy", "aws:efs/fileSystemPolicy:FileSystemPolicy")
 _MOST_LINES = 20
 
@@ -26,6 +27,9 @@ def findings(step: Step, deleted: set[str]) -> Iterator[Finding]:
             title = "the role is deleted: who assumed it has no access, and policies that name it break"
             yield Finding("high", "access-lost", step.name, step.urn, title)
         return
+    if step.type == _SERVICE and step.op == "delete":
+        title = f"the role of {step.old.get('awsServiceName')} is deleted: it can start nothing in this account"
+        yield Finding("high", "access-lost", step.name, step.urn, title)
     if step.type not in _DOCUMENTS or step.op not in ("update", "delete") or is_unknown(step.new.get("policy")):
         return
     sources = step.old_state.property_dependencies if step.old_state else {}

@@ -12,7 +12,7 @@ from ops.review.compute import ENVIRONMENT, TEMPLATES
 from ops.review.diffs import at
 from ops.review.document import Step
 from ops.review.models import Finding, Severity
-from ops.review.values import UNKNOWN, is_unknown, objects
+from ops.review.values import UNKNOWN, is_unknown, number, objects
 
 _INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 _EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
@@ -175,8 +175,25 @@ def _ways_in(step: Step, made: set[str]) -> Iterator[Finding]:
         if not world and _own(step, made) and all(source == UNKNOWN for source, _ in added):
             title, severity = "lets in machines of this stack, which is new as well", "low"
         yield _finding(step, severity, title, *(f"{ports} from {s}" for s, ports in added))
-    if step.type == _FIREWALL and step.op == "update" and step.old.get("denies") and not step.new.get("denies"):
-        yield _finding(step, "high", "a deny rule no longer denies", *_sources(step.old))
+    denied = step.type == _FIREWALL and step.op in ("update", "replace") and step.old.get("denies")
+    if denied and (lost := _denied_less(step.old, step.new)):
+        yield _finding(step, "high", "a deny rule denies less than before", *lost)
+
+
+def _denied_less(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What a rule that denies no longer keeps out; a rule of a lower number comes first.
+
+    Source: https://cloud.google.com/firewall/docs/firewalls#priority_order_for_firewall_rules
+    """
+    if new.get("disabled") is True and old.get("disabled") is not True:
+        return ["it is disabled"]
+    ranks = [number(side.get("priority")) or 1000 for side in (old, new)]
+    sources = [{*_sources(side)} for side in (old, new)]
+    protocols = [{str(each.get("protocol")) for each in objects(side.get("denies"))} for side in (old, new)]
+    lost = set() if "all" in protocols[1] else protocols[0] - protocols[1]
+    lost |= set() if _WORLD & sources[1] else sources[0] - sources[1]
+    more = [f"priority {ranks[1]:g}, was {ranks[0]:g}: more rules take precedence"] if ranks[1] > ranks[0] else []
+    return [*(f"{each} is no longer denied" for each in sorted(lost)), *more]
 
 
 def _allowed(kind: str, inputs: dict[str, Any]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from ops.review import expiry
 from ops.review.diffs import at, parts, properties
 from ops.review.document import State, Step
 from ops.review.models import Finding, Kind
-from ops.review.values import number
+from ops.review.values import is_unknown, number
 
 HOLDS = {
     "aws:s3/bucket:Bucket": "the bucket and every object in it",
@@ -109,6 +109,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         if step.op in ("update", "replace") or (step.op == "create" and not fresh):
             yield from expiry.findings(step)
         yield from _switched_off(step, deleted)
+        yield from _narrower(step)
     if any(step.after for step in steps if step.type in _RETAINS):
         for step in steps:
             if step.type in _COPIES and step.op == "delete":
@@ -181,6 +182,17 @@ def _kept_shorter(step: Step) -> Iterator[Finding]:
         kept = [row for row in rules if row.path.endswith(("countNumber", "keepCount")) and row.new]
         title = f"keeps {kept[0].new} images, was {kept[0].old or 'all'}" if len(kept) == 1 else "deletes other images"
         yield Finding("medium", "state-expires", step.name, step.urn, title, lines)
+
+
+def _narrower(step: Step) -> Iterator[Finding]:
+    """A copy of log lines that takes others than before."""
+    for key in ("filter", "filterPattern"):
+        old, new = step.old.get(key), step.new.get(key)
+        if step.type in _COPIES and step.op == "update" and old != new and not is_unknown(new):
+            told = (f"was {old or 'every line'}", f"is {new or 'every line'}")
+            less = bool(new) and str(old or "") in str(new)
+            title = "keeps fewer log lines" if less else "keeps other log lines"
+            yield Finding("high" if less else "medium", "state-expires", step.name, step.urn, title, told)
 
 
 def _owners(state: State | None) -> set[str]:

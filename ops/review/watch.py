@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ops.review.compute import ENVIRONMENT, GROUPS
-from ops.review.diffs import at
+from ops.review.diffs import at, parts
 from ops.review.document import Step
 from ops.review.models import Finding, Severity
-from ops.review.values import is_unknown, number, texts
+from ops.review.values import clean, is_unknown, number, short, texts
 from tidemill.figures import counted
 
 _TELLS = {
@@ -22,6 +22,8 @@ _TELLS = {
 }
 _FEEDS = ("aws:cloudwatch/logMetricFilter:LogMetricFilter", "gcp:logging/metric:Metric")
 _BUDGETS = {"aws:budgets/budget:Budget": "budget", "gcp:billing/budget:Budget": "budget"}
+_SCOPE = ("timeUnit", "filterExpression", "costFilters", "budgetFilter.projects", "budgetFilter.calendarPeriod")
+"""What a budget counts."""
 _SHOWS = {"aws:cloudwatch/dashboard:Dashboard": "dashboard", "gcp:monitoring/dashboard:Dashboard": "dashboard"}
 # A property of an alarm, its value while it tells somebody, and what another value means; None stands for any.
 _MUTED: tuple[tuple[str, Any, str], ...] = (
@@ -74,6 +76,22 @@ def _budget(step: Step) -> Iterator[Finding]:
     if limits[0] is not None and limits[1] is not None and limits[1] > limits[0]:
         title = f"tells later: the limit {limits[0]:,.0f} becomes {limits[1]:,.0f}"
         yield Finding("high", "unwatched", step.name, step.urn, title)
+    lowest = [_lowest(side) for side in (step.old, step.new)]
+    if lowest[0] is not None and lowest[1] is not None and lowest[1] > lowest[0]:
+        title = f"tells later: first at {lowest[1]:g} %, was {lowest[0]:g} %"
+        yield Finding("high", "unwatched", step.name, step.urn, title)
+    for path in _SCOPE:
+        was, is_ = at(step.old, parts(path)), at(step.new, parts(path))
+        if was and was != is_ and not is_unknown(is_):
+            title = f"watches other costs than before: {path} changes"
+            yield Finding(
+                "medium",
+                "unwatched",
+                step.name,
+                step.urn,
+                title,
+                (f"was {short(clean(was))}", f"is {short(clean(is_))}"),
+            )
     accounts = [side.get("billingAccount") for side in (step.old, step.new)]
     if accounts[0] != accounts[1]:
         title = f"watches another billing account: {accounts[1]}, was {accounts[0]}"
@@ -86,6 +104,14 @@ def _budget(step: Step) -> Iterator[Finding]:
     if notices[1] < notices[0]:
         title = f"tells more rarely: {counted(notices[1], 'notice')}, was {notices[0]}"
         yield Finding("high", "unwatched", step.name, step.urn, title)
+
+
+def _lowest(inputs: dict[str, Any]) -> float | None:
+    """The share of the limit, in percent, at which a budget tells first."""
+    percents = [number(each.get("threshold")) for each in _dicts(inputs.get("notifications"))]
+    shares = [number(each.get("thresholdPercent")) for each in _dicts(inputs.get("thresholdRules"))]
+    known = [*(each for each in percents if each), *(100 * each for each in shares if each)]
+    return min(known, default=None)
 
 
 def _told(inputs: dict[str, Any]) -> set[str]:
@@ -125,6 +151,7 @@ def _later(step: Step) -> Iterator[Finding]:
         old, new = at(step.old, (key,)), at(step.new, (key,))
         if isinstance(old, int | float) and isinstance(new, int | float) and new > old:
             yield Finding("medium", "unwatched", step.name, step.urn, f"{text}: {old:g} becomes {new:g}")
+    yield from _otherwise(step)
     if at(step.old, ("okActions",)) and not at(step.new, ("okActions",)):
         yield Finding("low", "unwatched", step.name, step.urn, "no longer tells when it is over")
     old, new = (_queries(inputs) for inputs in (step.old, step.new))
@@ -135,6 +162,29 @@ def _later(step: Step) -> Iterator[Finding]:
         elif any(b > a for a, b in zip(numbers, map(float, _NUMBER.findall(after)), strict=True)):
             title = "tells later: a number of its condition is raised"
             yield Finding("medium", "unwatched", step.name, step.urn, title, (before, after))
+
+
+def _otherwise(step: Step) -> Iterator[Finding]:
+    """An alarm that looks at something else than before, or judges it in another way."""
+    old, new = step.old, step.new
+    for key, what in (
+        ("comparisonOperator", "compares in another way"),
+        ("treatMissingData", "judges silence otherwise"),
+    ):
+        if old.get(key) and old.get(key) != new.get(key) and not is_unknown(new.get(key)):
+            title = f"{what}: {new.get(key)}, was {old.get(key)}"
+            yield Finding("medium", "unwatched", step.name, step.urn, title)
+    names = [{_metric(each) for each in [side, *_dicts(side.get("metricQueries"))]} - {""} for side in (old, new)]
+    if names[0] - names[1] and not any(is_unknown(each) for each in names[1]):
+        told = tuple(f"{side}: {', '.join(sorted(each))}" for side, each in zip(("was", "is"), names, strict=True))
+        yield Finding("medium", "unwatched", step.name, step.urn, "watches another metric", told)
+
+
+def _metric(query: dict[str, Any]) -> str:
+    """The namespace and name of a metric; empty for an expression."""
+    metric = query.get("metric") if isinstance(query.get("metric"), dict) else query
+    name = (metric or {}).get("metricName")
+    return f"{(metric or {}).get('namespace', '')}/{name}" if name else ""
 
 
 def _queries(inputs: dict[str, Any]) -> list[str]:

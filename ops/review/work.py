@@ -14,12 +14,40 @@ from typing import Any
 from ops.review.compute import QUEUE, TEMPLATES
 from ops.review.diffs import at
 from ops.review.document import Step
-from ops.review.models import Finding
-from ops.review.values import number
+from ops.review.models import Finding, Severity
+from ops.review.values import is_unknown, number, objects
 
 _DEFINITION = "aws:batch/jobDefinition:JobDefinition"
 _LAUNCH = "aws:ec2/launchTemplate:LaunchTemplate"
 _RECONCILES = "gcp:cloudscheduler/job:Job"
+_SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
+_SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
+_LESS: tuple[tuple[str, str, float | None, Severity, str], ...] = (
+    (_DEFINITION, "retryStrategy.attempts", 1, "medium", "tries reclaimed jobs less often: {new:g} times, was {old:g}"),
+    (
+        _SUBSCRIPTION, "deadLetterPolicy.maxDeliveryAttempts", None, "high",
+        "puts work aside sooner: after {new:g} deliveries, was {old:g}",
+    ),
+    (
+        _SUBSCRIPTION, "ackDeadlineSeconds", 10, "medium",
+        "delivers work again after {new:g} s, was {old:g}: what takes longer runs twice",
+    ),
+    (
+        QUEUE, "jobStateTimeLimitActions.maxTimeSeconds", None, "medium",
+        "cancels jobs that wait for a machine sooner: after {new:g} s, was {old:g}",
+    ),
+)  # fmt: skip
+"""Numbers that people feel when they fall: type, path, the cloud's default, severity and title.
+
+Sources: https://docs.aws.amazon.com/batch/latest/APIReference/API_RetryStrategy.html,
+https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions
+"""
+_EVERY = re.compile(r"\*(?:/(\d+))? \* \* \* \*")
+_LOGINS = ("enable-oslogin", "block-project-ssh-keys")
+"""Metadata that keeps a project's SSH keys off machines.
+
+Source: https://cloud.google.com/compute/docs/connect/restrict-ssh-keys#block-project-keys
+"""
 _IMAGE = re.compile(r"(?<![\w./:-])((?:[\w.-]+(?::\d+)?/)+)[\w.-]+(?:@sha256:[0-9a-f]{64}|:[\w][\w.-]*)")
 """An image with its tag or digest, and the registry and path that it is in."""
 _SHARE = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
@@ -39,11 +67,50 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield _finding("high", step, "no longer runs: it is paused, so machines that are dead stay and are billed")
         if step.op not in ("update", "replace") or not step.old or not step.new:
             continue
+        yield from _less(step)
+        if step.type == _RECONCILES:
+            yield from _rarer(step)
+        if (
+            step.type == _SUBNETWORK
+            and step.old.get("privateIpGoogleAccess")
+            and not step.new.get("privateIpGoogleAccess")
+        ):
+            yield _finding("medium", step, "machines without public addresses no longer reach Google's services")
         if step.type in (_DEFINITION, _LAUNCH, *TEMPLATES):
             for finding in _of_step(step):
                 if (key := (finding.title, finding.details)) not in told:
                     told.add(key)
                     yield finding
+
+
+def _less(step: Step) -> Iterator[Finding]:
+    """Numbers of `_LESS` that fall; of a list, its smallest."""
+    for kind, path, default, severity, title in _LESS:
+        if step.type == kind:
+            old, new = (_smallest(side, path, default) for side in (step.old, step.new))
+            if old is not None and new is not None and new < old:
+                yield _finding(severity, step, title.format(old=old, new=new))
+
+
+def _smallest(inputs: dict[str, Any], path: str, default: float | None) -> float | None:
+    key, _, inner = path.partition(".")
+    value = inputs.get(key)
+    held = objects(value) if isinstance(value, list) else [value]
+    found = [number(each.get(inner) if inner and isinstance(each, dict) else each) for each in held]
+    known = [each for each in found if each is not None]
+    return min(known) if known else None if is_unknown(value) else default
+
+
+def _rarer(step: Step) -> Iterator[Finding]:
+    """A reconciler that looks after its machines more rarely."""
+    old, new = (str(side.get("schedule")) for side in (step.old, step.new))
+    every = [int(match[1] or 1) if (match := _EVERY.fullmatch(each)) else None for each in (old, new)]
+    if old != new and (every[0] is None or every[1] is None):
+        yield _finding(
+            "high", step, f"runs by another schedule: {new}, was {old}: dead machines may stay and are billed"
+        )
+    elif every[0] and every[1] and every[1] > every[0]:
+        yield _finding("medium", step, f"runs more rarely: every {every[1]} minutes, was {every[0]}")
 
 
 def _of_step(step: Step) -> Iterator[Finding]:
@@ -73,6 +140,10 @@ def _of_step(step: Step) -> Iterator[Finding]:
         yield _finding(
             "high", step, f"containers can reach the machine's credentials: hop limit {hops[1]:g}, was {hops[0]:g}"
         )
+    metadata = [at(side, ("metadata",)) for side in (step.old, step.new)]
+    sides = [{k for k in _LOGINS if isinstance(m, dict) and str(m.get(k)).upper() == "TRUE"} for m in metadata]
+    if opened := sorted(sides[0] - sides[1]) if not is_unknown(metadata[1]) else []:
+        yield _finding("high", step, "keys of the project may log in to its machines by SSH", *opened)
     yield from _container(step)
 
 

@@ -12,6 +12,8 @@ import functools
 import hashlib
 import importlib
 import json
+import runpy
+import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +27,9 @@ from localcloud.aws.provider.table import AWS
 from localcloud.gcp.provider.kind import GCP
 from localcloud.provider import plan
 from localcloud.provider.table import Row
+from ops.project import HOMES
 from policy.rules import POLICIES
-from tests.components.recording import ACCOUNT, Made, Recorder
+from tests.components.recording import ACCOUNT, Made, Recorder, run_with
 from tests.components.stacks import ROOT, run_program
 from tests.components.test_shared import ON_AWS
 from tests.policy.judging import judge, resources_of
@@ -83,21 +86,25 @@ class State:
 
 
 def document(
-    stack: str, before: Config | None, after: Config, sources: Sequence[tuple[str, str, str]] = ()
+    stack: str, before: Config | None, after: Config, sources: Sequence[tuple[str, str, str]] = (), home: str = ""
 ) -> dict[str, Any]:
     """The preview document of an edit.
 
     Args:
+        home: The folder of the program, `bootstrap` or `shared`; empty for that of teams' stacks.
         before: The stack file's `config` before, by full keys; None for a new stack.
         after: And after.
         sources: Path of a Python file, a part of its text, and what stands there after the edit.
     """
-    cloud = after.get("tidemill:cloud", "aws")
-    old = _before(json.dumps(before, default=str)) if before else {}
+    project = f"tidemill-{home}" if home else "tidemill"
+    cloud = after.get(f"{project}:cloud", "aws")
+    old = _before(json.dumps(before, default=str), home) if before else {}
+    if home:
+        after = {**after, "tidemill:environment": HOMES[home].policies}
     errors, code, policies = [], 0, []
     try:
         with edited(sources):
-            recorder = run_program(after, recorder=_Cloud(overrides=after.get("tidemill:overrides") or {}))
+            recorder = _run(after, home)
     except Exception as error:  # what a program raises ends the engine's preview
         return _document(stack, after, cloud, None, [], _chain(error), 1)
     new = _states(recorder, after)
@@ -113,6 +120,16 @@ def document(
     steps = [_step(urn, old.get(urn), new.get(urn)) for urn in sorted({*old, *new})]
     found = _document(stack, after, cloud, steps, policies, errors, code)
     return json.loads(json.dumps(found, default=str).replace("urn:pulumi:test::", f"urn:pulumi:{stack}::"))
+
+
+def _run(config: Config, home: str) -> Recorder:
+    """The resources of a program with a config."""
+    cloud = _Cloud(overrides=config.get("tidemill:overrides") or {})
+    if not home:
+        return run_program(config, recorder=cloud)
+    given = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+    program = functools.partial(runpy.run_path, str(ROOT / home / "__main__.py"), run_name="__main__")
+    return run_with(cloud, program, config=given)
 
 
 def _chain(error: BaseException | None) -> list[str]:
@@ -133,9 +150,9 @@ def _document(  # noqa: PLR0917
 
 
 @functools.cache
-def _before(config: str) -> dict[str, State]:
+def _before(config: str, home: str) -> dict[str, State]:
     values = json.loads(config)
-    return _states(run_program(values, recorder=_Cloud(overrides=values.get("tidemill:overrides") or {})), values)
+    return _states(_run(values, home), values)
 
 
 def _states(recorder: Recorder, config: Config) -> dict[str, State]:
@@ -161,7 +178,7 @@ def _override(made: Made, overrides: Config) -> None:
 def _placed(row: Row, config: Config) -> dict[str, Any]:
     """Values that a resource takes from the provider's settings; a change creates it in the new place."""
     if row.kind is AWS:
-        return {} if row.service in GLOBAL else {"region": config["aws:region"]}
+        return {} if row.service in GLOBAL else {"region": config.get("aws:region", "us-west-2")}
     return {key: config[f"gcp:{key}"] for key in ("project", "region") if f"{{{key}}}" in row.at}
 
 
@@ -260,8 +277,15 @@ def _take(old: Mapping[str, Any], new: Mapping[str, Any], owner: Any, undo: list
         if isinstance(value, types.FunctionType) and isinstance(present, types.FunctionType):
             undo.append((present, "__code__", present.__code__))
             present.__code__ = value.__code__
+        elif isinstance(value, property) and isinstance(present, property):
+            _take({key: present.fget}, {key: value.fget}, owner, undo)
         elif isinstance(value, type) and value.__module__ == getattr(present, "__module__", None):
             _take(vars(present), vars(value), present, undo)
-        elif isinstance(value, tuple | frozenset | str | int | dict) and present != value and present is not None:
-            undo.append((owner, key, present))
-            setattr(owner, key, value)
+        elif (
+            isinstance(value, tuple | frozenset | list | str | int | dict) and present != value and present is not None
+        ):
+            # Other modules may have imported it by its name.
+            ours = [each for name, each in [*sys.modules.items()] if name.startswith(("components.", "tidemill."))]
+            for holder in [owner, *(each for each in ours if vars(each).get(key) is present and each is not owner)]:
+                undo.append((holder, key, present))
+                setattr(holder, key, value)

@@ -31,6 +31,24 @@ HERE = Path(__file__).parent
 ROWS = {row["id"]: row for row in json.loads((HERE / "table.json").read_text())}
 EDITS: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "edits.yaml").read_text())
 REFUSED, NOTHING = "refused", "nothing"
+_CI = {"repository": "example/infra", "environments": ["dev", "prod"], "buckets": ["data-*"]}
+_BOOTSTRAP = {"tidemill-bootstrap:ci": {key: value for key, value in _CI.items() if key != "buckets"}}
+_NETWORK = {
+    "tidemill-shared:network": {"egress": "nat"},
+    "tidemill-shared:registry": {"repositories": ["tidemill-worker"]},
+}
+HOMES = {
+    ("bootstrap", "aws"): {"tidemill-bootstrap:cloud": "aws", "tidemill-bootstrap:ci": _CI, "aws:region": "us-west-2"},
+    ("bootstrap", "gcp"): {
+        "tidemill-bootstrap:cloud": "gcp",
+        **_BOOTSTRAP,
+        "gcp:project": "p",
+        "gcp:region": "us-central1",
+    },
+    ("shared", "aws"): {"tidemill-shared:cloud": "aws", **_NETWORK, "aws:region": "us-west-2"},
+    ("shared", "gcp"): {"tidemill-shared:cloud": "gcp", **_NETWORK, "gcp:project": "p", "gcp:region": "us-central1"},
+}
+"""Settings of the stacks beside the teams', by folder and cloud."""
 
 
 @pytest.mark.parametrize("row", EDITS)
@@ -66,8 +84,9 @@ def outcome(row: str, folder: Path) -> tuple[list[str], list[Finding]]:  # noqa:
     (named,) = re.findall(r"stacks/Pulumi\.([\w-]+)\.yaml", ROWS[row]["file"])[:1] or ["vision-prod"]
     if edit.get("removed"):
         return [], gone(57)
+    home = edit.get("home", "")
     named = edit.get("stack", "vision-prod" if "new" in edit else named)
-    before = settings(named)
+    before = copy.deepcopy(HOMES[home, edit.get("cloud", "aws")]) if home else settings(named)
     for path, value in edit.get("base", {}).items():
         _put(before, path, value)
     after = copy.deepcopy(before)
@@ -79,7 +98,7 @@ def outcome(row: str, folder: Path) -> tuple[list[str], list[Finding]]:  # noqa:
     if edit.get("reorder"):
         after = dict(reversed(after.items()))
     named = edit.get("new", named)
-    path = f"stacks/Pulumi.{named}.yaml"
+    path = f"{home or 'stacks'}/Pulumi.{'account' if home == 'bootstrap' else 'prod' if home else named}.yaml"
     sources = [tuple(each) for each in edit.get("source", [])]
     was, now = (yaml.safe_dump({**top, "config": each}, sort_keys=False, allow_unicode=True)
                 for top, each in zip(edit.get("top", [{}, {}]), (before, after), strict=True))  # fmt: skip
@@ -110,12 +129,13 @@ def outcome(row: str, folder: Path) -> tuple[list[str], list[Finding]]:  # noqa:
     if "copy" in edit:
         shutil.copy(stack_file, stack_file.with_name(f"Pulumi.{edit['copy']}.yaml"))
         stack_file, others = stack_file.with_name(f"Pulumi.{edit['copy']}.yaml"), [stack_file]
-    if faults := check.problems([stack_file], others):
+    if not home and (faults := check.problems([stack_file], others)):
         return faults, []
-    programs = [each for each in sources if each[0].startswith(("components/", "tidemill/"))]
+    rooms = ("components/", "tidemill/", "shared/", "bootstrap/")
+    programs = [each for each in sources if each[0].startswith(rooms) and each[0].endswith(".py")]
     if before == after and not programs:
         return [], guarded
-    found = document(named, None if "new" in edit else _dated(before), _dated(after), programs)
+    found = document(named, None if "new" in edit else _dated(before), _dated(after), programs, home)
     (reviewed,) = build([parse(json.dumps(found, default=str), row)], guardrails=guarded).stacks
     told = list(reviewed.findings)
     if not found["preview"]:
@@ -141,8 +161,11 @@ def _text(finding: Finding) -> str:
 
 
 def _steps(path: str) -> list[str | int]:
-    if re.match(r"(aws|gcp):", path):
-        return [path]
+    if match := re.match(r"(?:aws|gcp|tidemill-\w+):\w+", path):
+        return [
+            match[0],
+            *(int(each) if each.isdigit() else each for each in re.findall(r"[^.\[\]]+", path[match.end() :])),
+        ]
     first, *rest = re.findall(r"[^.\[\]]+", path)
     return [f"tidemill:{first}", *(int(each) if each.isdigit() else each for each in rest)]
 
