@@ -69,16 +69,11 @@ def text(owners: tuple[str, ...], before: str = "") -> str:
     """
     others = before.partition(_HEAD)[0].rstrip("\n")
     # Most of tidemill/ is the client and the worker, and all of components/ decides which resources there are.
-<<<<<<< HEAD
     guards = {f"/{start}" for start, *_ in GUARDS if not start.startswith("components/")}.union(_ALSO)
     # Python takes a folder in place of a module of its name.
     guards |= {
         f"{path.removesuffix('.py')}/" for path in guards if re.fullmatch(r"/tidemill/.*(?<!__init__)\.py", path)
     }
-    guarded = sorted(guards - {"/requirements.txt"})
-=======
-    guards = {f"/{start}" for start, *_ in GUARDS if not start.startswith("components/")}
-    guarded = sorted(guards.union(_ALSO) - {f"/{each}" for each in LOCKS})
->>>>>>> 28075ce3 (Tell of what weakens work, alarms, budgets, deny rules and log filters)
+    guarded = sorted(guards - {f"/{each}" for each in LOCKS})
     rows = [f"{path} {' '.join(owners)}" for path in guarded]
     return "\n".join([*([others, ""] if others else []), _HEAD, *rows]) + "\n"

@@ -181,7 +181,7 @@ def _ways_in(step: Step, made: set[str]) -> Iterator[Finding]:
 
 
 def _denied_less(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What a rule that denies no longer keeps out; a rule of a lower number comes first.
+    """The ways in that a rule no longer denies; among rules the lower number comes first.
 
     Source: https://cloud.google.com/firewall/docs/firewalls#priority_order_for_firewall_rules
     """
