@@ -217,11 +217,11 @@ PROGRAMS = sorted(path.parent.name for path in EXAMPLES.glob("*/__main__.py"))
 BESIDE = {"ephemeral", "shared_vpc"}
 """Examples whose previews need something else."""
 ONCE = """
-    import runpy, sys
+    import functools, runpy, sys
     from pulumi import automation
 
-    program = runpy.run_path(sys.argv[1])["program"]
-    stack = automation.create_or_select_stack("once", project_name="tidemill-ephemeral", program=program)
+    program = functools.partial(runpy.run_path(sys.argv[1])["program"], "once-1a2b")
+    stack = automation.create_stack("once-1a2b", project_name="tidemill-ephemeral", program=program)
     stack.set_config("aws:region", automation.ConfigValue("us-west-2"))
     print(sum(stack.preview().change_summary.values()))
 """
