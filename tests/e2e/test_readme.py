@@ -5,6 +5,7 @@ Blocks without the `run` mark need a Docker daemon. The answers of AWS and Googl
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from ops.processes import end_session
 from ops.project import ROOT, copy_project
 from tests.e2e.gcp import TIME_FACTOR, Objects
 from tests.e2e.team import TIMEOUT_SECONDS
+from tests.engine.backends.google_backend import emulator
 from tests.engine.google import Google
 from tests.engine.inventory import client, inventory
 from tests.warm import WORKER, python, warmed
@@ -227,9 +229,9 @@ def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
 
 
 def test_the_commands_for_gcp(tmp_path: Path) -> None:
-    """Everything except the state's location: Pulumi's own clients of Cloud Storage and Cloud KMS reach only Google."""
-    typed = ON_GCP.replace('pulumi login "$backend"', 'pulumi login "file://${PWD%/bootstrap}"')
-    typed = typed.replace(' --secrets-provider "$secrets"', "")
+    """Everything except the key of secrets: Pulumi's own client of Cloud KMS reaches only Google. That of Cloud Storage
+    takes localcloud for an emulator, so that the state of bootstrap/ moves into its bucket."""
+    typed = ON_GCP.replace(' --secrets-provider "$secrets"', "")
     folder = tmp_path / "tidemill"
     checkout(folder, "vision-gcp-dev")
     with GcpCloud(tmp_path / "state", time_factor=TIME_FACTOR) as cloud:
@@ -242,13 +244,21 @@ def test_the_commands_for_gcp(tmp_path: Path) -> None:
         (folder / "items.txt").write_text("".join(f"gs://raw-images/{index}.jpg\n" for index in range(ITEMS)))
         blocks = RUN.findall(typed)
         assert [kind for kind, _ in blocks] == ["console"] * 4
-        shown = type_in("\n".join(commands(kind, block) for kind, block in blocks), folder, shell(cloud, tmp_path))
+        text = "\n".join(commands(kind, block) for kind, block in blocks)
+        with emulator(google) as host:
+            # Cloud Storage takes one write a second of each object.
+            env = shell(cloud, tmp_path) | {"STORAGE_EMULATOR_HOST": host, "PULUMI_SKIP_CHECKPOINTS": "true"}
+            shown = type_in(text, folder, env)
+        (bucket,) = {name.rpartition("/")[2] for name in google.names() if "/buckets/tidemill-state-bucket-" in name}
+        account = json.loads(objects.get(bucket, ".pulumi/stacks/tidemill-bootstrap/project.json"))
         groups = [name for name in google.names() if "/instanceGroupManagers/" in name]
     assert f"{ITEMS}/{ITEMS} items" in shown
     assert re.search(rf"succeeded +{ITEMS}", shown)
     assert re.search(rf"^ *{ITEMS - 1} +succeeded", shown, re.MULTILINE), shown
     assert "Traceback" not in shown
     assert groups == []
+    moved = account["checkpoint"]["latest"]["resources"]
+    assert any(each["type"] == "gcp:storage/bucket:Bucket" for each in moved), "the bucket's own stack is in it"
 
 
 def test_the_two_commands_are_the_makefiles() -> None:
