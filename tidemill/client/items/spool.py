@@ -19,6 +19,7 @@ from json.encoder import encode_basestring
 from typing import BinaryIO, cast
 
 from tidemill.client.items.fetch_rules import FetchRules
+from tidemill.client.items.folders import ItemFolder, StorePrefix
 from tidemill.client.items.order import Weigh
 from tidemill.client.items.source import BLOCK_ITEMS, LINE_BYTES, Block, ItemSource, wrong_items
 from tidemill.errors import CallerError, shown
@@ -78,7 +79,10 @@ class Spool:
         if not self.count:
             where = source.label.removeprefix("items").strip()
             problem = f"There are no items in {where}." if where else "No items are given."
-            raise wrong_items(problem, "Give URIs or paths, a list with one per line, a folder, or a pattern.")
+            hidden = source.hiding.note() if isinstance(source, (ItemFolder, StorePrefix)) else None
+            raise wrong_items(
+                problem, hidden or "Give URIs or paths, a list with one per line, a folder, or a pattern."
+            )
         self._seen = bytearray()
         return self
 

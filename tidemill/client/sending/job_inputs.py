@@ -71,6 +71,8 @@ def gather(
     if repeated:
         are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
         log(f"{counted(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
+    if isinstance(source, (ItemFolder, StorePrefix)) and (note := source.hiding.note()):
+        log(note)
     if isinstance(source, ItemValues):
         return GivenItems(spool, None)
     if not files and isinstance(source, ItemFolder):

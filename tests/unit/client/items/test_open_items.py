@@ -140,7 +140,45 @@ def test_a_folder_is_its_files(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / "loop").symlink_to(tmp_path)
     found = [uri for uri, _ in read(tmp_path, staged=True)]
-    assert found == [f"{tmp_path}/{name}" for name in ("a.jpg", "b/10.jpg", "b/2.jpg", "c/.hidden")]
+    assert found == [f"{tmp_path}/{name}" for name in ("a.jpg", "b/10.jpg", "b/2.jpg")]
+
+
+HIDDEN = ("a.jpg", ".DS_Store", ".git/HEAD", "b/.ipynb_checkpoints/a.jpg", "b/2.jpg", "b/.x.jpg")
+ASKED_FOR = {
+    "": ["a.jpg", "b/2.jpg"],
+    "**": ["a.jpg", "b/2.jpg"],
+    "*": ["a.jpg"],
+    "b/?x.jpg": [],
+    "b/[.]x.jpg": [],
+    "**.jpg": ["a.jpg", "b/2.jpg"],
+    "**/*.jpg": ["a.jpg", "b/2.jpg"],
+    ".*": [".DS_Store"],
+    "**/.*": [".DS_Store", "b/.x.jpg"],
+    ".git/**": [".git/HEAD"],
+    "**/.ipynb_checkpoints/*": ["b/.ipynb_checkpoints/a.jpg"],
+}
+
+
+@pytest.mark.parametrize("pattern", ASKED_FOR)
+@pytest.mark.parametrize("home", ["data", ".data"])
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_what_is_hidden_is_an_item_only_where_a_dot_asks_for_it(pattern, home, scheme, tmp_path):
+    for name in HIDDEN:
+        (tmp_path / home / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / home / name).touch()
+    source = open_items(f"{scheme}{tmp_path}/{home}/{pattern}", stores=Stores())
+    found = [uri.removeprefix(f"{scheme}{tmp_path}/{home}/") for block in source for uri in block.uris]
+    assert sorted(found) == ASKED_FOR[pattern]
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_folder_with_nothing_but_hidden_files_says_how_to_ask_for_them(scheme, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/.x").touch()
+    with pytest.raises(
+        CallerError, match=r"no items in .*data/?\. 1 hidden file or folder is left out; .*data/\*\*/\.\*'"
+    ):
+        read(f"{scheme}{tmp_path}/data/")
 
 
 @pytest.fixture

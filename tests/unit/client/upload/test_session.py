@@ -242,8 +242,6 @@ def not_utf8(data: Path) -> None:
     [
         (broken_link, "is a link to nowhere, which does not exist"),
         (link_out, "out of the folder"),
-        (login, "may hold secrets"),
-        (settings, "may hold secrets"),
         (private_key, "may hold secrets"),
         (google_key, "may hold secrets"),
         (pipe, "is not a plain file"),
@@ -263,6 +261,20 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(tmp_path, puts, spoil
     assert error.value.what == "items"
     assert puts == []
     assert backend.arrays == []
+
+
+@pytest.mark.parametrize(("spoil", "pattern"), [(login, ".aws/*"), (settings, "**/.*")])
+def test_a_hidden_login_stays_here_and_is_refused_where_a_pattern_asks_for_it(tmp_path, puts, spoil, pattern):
+    target, _ = pipeline()
+    data = folder(tmp_path, a="one")
+    spoil(data)
+    with pytest.raises(CallerError, match="may hold secrets"):
+        submit(target, data / pattern, STAGED)
+    assert puts == []
+    said: list[str] = []
+    submit(target, data, STAGED, log=said.append)
+    assert [name.rpartition("/")[2] for name in puts if "uploads/" in name] == ["a"]
+    assert said[0].startswith("1 hidden file or folder is left out; ")
 
 
 def test_a_file_that_is_named_by_itself_is_sent(tmp_path, puts):
