@@ -165,7 +165,19 @@ class Vm:
     # Cloud-init
 
     def _prepare_disk(self) -> None:
-        disk.prepare(self.root, ("etc/systemd/system", "var/log", "var/lib", "mnt/disks", "root", "run", "tmp", "home"))
+        folders = (
+            "etc/systemd/system",
+            "etc/ssl/certs",
+            "var/log",
+            "var/lib",
+            "mnt/disks",
+            "root",
+            "run",
+            "tmp",
+            "home",
+        )
+        disk.prepare(self.root, folders)
+        (self.root / "etc/ssl/certs/ca-certificates.crt").touch()  # nothing here asks a public server
         (self.root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{METADATA[0]} metadata.google.internal metadata\n")
 
     def _run_cloud_init(self) -> None:
