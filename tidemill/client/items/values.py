@@ -10,12 +10,16 @@ from pathlib import PurePath
 from typing import Any
 
 from tidemill.client.items.frames import is_frame, plain_cell
-from tidemill.client.items.source import Block, batches, wrong_items
+from tidemill.client.items.source import LINE_BYTES, Block, batches, wrong_items
 from tidemill.client.items.sweep import Sweep
 from tidemill.errors import one_line, shown
+from tidemill.figures import file_size
 from tidemill.job import Item
 
-_GIVE = "Give JSON values (numbers, texts, lists, dicts with texts as keys), tuples, dataclasses or Paths."
+_GIVE = (
+    "Give JSON values (numbers, texts, lists, dicts with texts as keys), tuples, dataclasses or Paths. What is larger, "
+    "arrays and bytes go into files: give their paths, and a parameter named `input` is the path of a copy."
+)
 
 
 class ItemValues:
@@ -52,7 +56,11 @@ class ItemValues:
             problem = f"{self.where(place)} is {shown(value)}, and the first is a {same.__name__}."
             raise wrong_items(problem, "Give items of one type.")
         try:
-            return _TEXT(_plain(value))
+            text = _TEXT(_plain(value))
+            if len(text) <= LINE_BYTES:
+                return text
+            size = file_size(len(text))
+            problem = f"{self.where(place)} has {size} as JSON, and an item may have {LINE_BYTES >> 10} KiB."
         except (TypeError, ValueError) as error:
             problem = f"{self.where(place)} is {shown(value)}, which is not JSON: {one_line(error)}."
         except RecursionError:
@@ -121,9 +129,9 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
-        odd = next((key for key in value if not isinstance(key, str)), None)
-        if odd is not None:
-            raise TypeError(f"its key {odd!r} is not a text")
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"its key {key!r} is not a text")
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
