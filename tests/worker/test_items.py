@@ -39,12 +39,13 @@ class TestData:
             o.output and o.output.startswith(f"{team.store.uri}/out/{job.spec.job}/{o.index}/") for o in outcomes
         )
 
-    def test_the_input_is_a_copy(self, team, files):
-        job = team.job(
-            [str(files[0])], sh('echo more >> "{input}"; test $(wc -l < "{input}") -eq 1; exit 1'), attempts=2
-        )
+    @pytest.mark.parametrize("program", ['rm "{input}"', 'mv "{input}" x', 'echo n > x; mv x "{input}"', "true"])
+    def test_what_a_program_does_with_the_name_of_its_input_leaves_the_file_alone(self, team, files, program):
+        beside = 'test "$(cat "{input}")" = "text 0" && echo y > "{input}.xmp"'
+        job = team.job([str(files[0])], sh(f"{beside} && {program}; exit 1"), attempts=2)
         job.run()
         assert files[0].read_text() == "text 0"
+        assert not files[0].with_name("f 0.txt.xmp").exists()
         assert job.outcomes()[0].attempts == 2
 
     def test_folders_and_many_files_come_out(self, team):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm import ran
 from tests.worker.containers import alive, until
 from tests.worker.here import SECONDS, TIDEMILL, Here
 from tidemill import Pipeline
@@ -534,6 +535,34 @@ class TestChanged:
             assert list(pipeline.map("os.path:basename", items, name="m", progress=False)) == ["item"]
             (here.folder / "item").write_text(text * 2)
         assert f"{here.folder}/item is newer than its outcome" in capsys.readouterr().err
+
+
+def test_a_local_input_of_one_gib_is_read_once_and_never_written(here):
+    """All processes of the run count, also those that outlive it: what /proc counts passes to whoever reaps them."""
+    large = here.folder / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(2**30)
+    (here.folder / "sum.py").write_text(
+        "import sys, functools\n"
+        "print(sum(len(b) for b in iter(functools.partial(open(sys.argv[1], 'rb', buffering=0).read, 1 << 23), b'')))\n"
+    )
+    count = (
+        "import ctypes, os, subprocess, sys\n"
+        "ctypes.CDLL(None).prctl(36, 1)\n"  # PR_SET_CHILD_SUBREAPER
+        "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode\n"
+        "try:\n"
+        "    while True: os.wait()\n"
+        "except ChildProcessError: pass\n"
+        "print(code, *(line.split()[1] for line in open('/proc/self/io') if line[:6] in ('rchar:', 'wchar:')))\n"
+    )
+    run = [*TIDEMILL, "run", "--items", "large.bin*", "--", "python3", "sum.py", "{input}"]
+    counted = ran([sys.executable, "-c", count, *run], cwd=here.folder, env=here.environment, timeout=SECONDS)
+    code, read, written = map(int, counted.stdout.split())
+    assert code == 0, counted.stderr
+    assert here.outcomes()[0].status == "succeeded"
+    # Python's own modules are read too, by each of a few processes.
+    assert 2**30 <= read < 1.25 * 2**30
+    assert written < 2**26
 
 
 def test_a_sweep_is_rehearsed_here(here):

@@ -1,4 +1,7 @@
-"""Data comes and goes by itself: an item's input as a local file, its outputs as objects under the attempt's prefix."""
+"""Data comes and goes by itself: an item's input as a local file, its outputs as objects under the attempt's prefix.
+
+A file of this machine is linked and never copied (ADR 127).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from urllib.parse import unquote
 
 from tidemill.chain import SCHEME, JobFiles
 from tidemill.errors import shown
-from tidemill.store import STREAM_BYTES, Store, Stores, UploadResult, no_room, open_plain, refusal
+from tidemill.store import Store, Stores, UploadResult, open_plain, refusal
 from tidemill.tree import fetch_tree
 from tidemill.worker.items.outputs import output_files
 from tidemill.worker.machine.scratch import Scratch, empty_folder
@@ -59,7 +62,8 @@ class Staging:
         self._pool = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="staging")
 
     def fetch(self, uri: str, folder: Path, stop: Stop, reader: str) -> Future[Path]:
-        """Begin to fetch an item into a folder, under its own name. The future has the local file, or an `ItemError`.
+        """Begin to fetch an item into a folder, under its own name. The future has the file or a link to it, or an
+        `ItemError`.
 
         Args:
             uri: ``s3://``, ``gs://``, ``file://`` or ``job://``, or a path on this machine.
@@ -76,10 +80,10 @@ class Staging:
             if uri.startswith(SCHEME):
                 return self._bring(uri, reader, target, stop)
             if "://" not in uri or uri.startswith("file://"):
-                self._copy(_local_path(uri), target, stop)
+                self._link(_local_path(uri), target)
             else:
                 self._download(uri, target, stop)
-            self._largest = max(self._largest, os.stat(target).st_size)
+            self._largest = max(self._largest, os.lstat(target).st_size)
         return target
 
     def _bring(self, uri: str, reader: str, target: Path, stop: Stop) -> Path:
@@ -104,25 +108,13 @@ class Staging:
             raise ValueError("it names a bucket, not an object")
         store.download(name, target, lambda: stop.raised, self.room())
 
-    def _copy(self, source: Path, target: Path, stop: Stop) -> None:
-        with open_plain(source) as read:
-            self._room_for(os.fstat(read.fileno()).st_size)
-            with target.open("wb") as write:
-                while block := read.read(STREAM_BYTES):
-                    if stop.raised:
-                        raise InterruptedError("stopped")
-                    # A file that grows while it is read is cut where the room ends.
-                    self._room_for(len(block))
-                    write.write(block)
+    def _link(self, source: Path, target: Path) -> None:
+        open_plain(source).close()
+        target.symlink_to(source.absolute())
 
     def room(self) -> int:
         """Bytes that may still be put on the scratch volume."""
         return self._scratch.free_bytes() - SPARE_BYTES
-
-    def _room_for(self, size: int) -> None:
-        room = self.room()
-        if size > room:
-            raise no_room(size, room)
 
     def upload(self, folder: Path, prefix: str) -> int:
         """Upload every file of a folder under a URI with a trailing slash; returns how many. `ItemError` if one is

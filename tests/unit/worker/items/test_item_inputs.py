@@ -14,7 +14,6 @@ from tidemill.worker.items.item_inputs import ItemInputs
 from tidemill.worker.items.staging import Staging
 from tidemill.worker.items.task import Task
 from tidemill.worker.machine.scratch import Scratch, empty_folder
-from tidemill.worker.machine.stop import Stop
 
 
 class TestFolders:
@@ -51,14 +50,15 @@ class TestItemInputs:
                 assert [one.name for one in file.parent.parent.iterdir()] == ["0"]
                 inputs.remove(task)
                 assert list(file.parent.iterdir()) == []
+                assert (tmp_path / "source").read_bytes() == b"x"
 
     def test_one_that_is_not_needed_goes_when_it_has_come(self, tmp_path):
         gate = threading.Event()
 
         class Slow(Staging):
-            def _copy(self, source: Path, target: Path, stop: Stop) -> None:
+            def _link(self, source: Path, target: Path) -> None:
                 assert gate.wait(60)
-                super()._copy(source, target, stop)
+                super()._link(source, target)
 
         with inputs_of(tmp_path, Slow) as (inputs, staging):
             tasks = [task_of(tmp_path, n) for n in range(2)]
