@@ -175,6 +175,9 @@ def _joined(entries: list[CodeEntry], name: str, lib: list[CodeEntry]) -> list[C
 def _with_parts(entries: list[CodeEntry], left: Exclusions, parts: CodeParts) -> tuple[list[CodeEntry], Exclusions]:
     """Entries of the code with what a function brings, except what they have already."""
     there = {entry.name.partition("/")[0] for entry in entries}
+    if parts.made in there:
+        problem = f"code has {parts.made!r} at its top, and the function travels under that name."
+        raise CallerError(problem, "Rename it, or leave it out by a .gitignore.", what="code")
     for name, folder in parts.folders.items():
         if name.partition("/")[0] not in there:
             of_part, more = found("function", folder)

@@ -14,9 +14,11 @@ import dis
 import hashlib
 import io
 import pickle
+import re
 import socket
 import sys
 import types
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
@@ -32,10 +34,14 @@ _OBJECT_BYTES = 32
 _ATOMS = (type(None), bool, int, float, complex, type(...), type(NotImplemented))
 _TEXTS = (str, bytes, bytearray)
 _CLASS_NOISE = {
-    "__module__", "__dict__", "__weakref__", "__doc__", "__firstlineno__", "__static_attributes__", "_abc_impl",
-    "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_fields__",
+    "__module__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__", "_abc_impl",
+    "__annotate__", "__annotations_cache__",
 }  # fmt: skip
 """Of a class: what says where it was written, or follows from the rest."""
+_MODULE_NOISE = {"__builtins__", "__cached__", "__file__", "__loader__", "__spec__"}
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_OF_TYPES = ("__bound__", "__constraints__", "__value__")
+"""Of type variables and aliases: what they stand for."""
 _HEAP_TYPE = 1 << 9
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
 
@@ -54,7 +60,8 @@ def is_named(value: Any) -> bool:
 def _name_of(value: Any) -> tuple[str, ...] | None:
     """The module of a value that a machine finds by its name, and its name there; of a module, its own."""
     if isinstance(value, types.ModuleType):
-        return (value.__name__,)
+        # One that a program has made, or loaded from a file by itself, travels with all that is in it.
+        return (value.__name__,) if value.__name__ in sys.modules else None
     if isinstance(value, type) and not value.__flags__ & _HEAP_TYPE:
         # Of the interpreter, such as `method`: some have no name to import them by.
         return value.__module__, value.__qualname__
@@ -90,6 +97,7 @@ class Uses:
             types.FunctionType: self._function,
             types.CodeType: self._code,
             types.CellType: self._cell,
+            types.ModuleType: self._module,
             pickle.PickleBuffer: self._buffer,
         }
 
@@ -160,8 +168,16 @@ class Uses:
         names = sorted(set(_global_names(code)))
         used = {name: function.__globals__[name] for name in names if name in function.__globals__}
         captured = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        defaults = {"a default": function.__defaults__, "a default by name": function.__kwdefaults__}
-        for label, value in {**captured, **used, **defaults, "an attribute": function.__dict__ or None}.items():
+        own = {
+            "a default": function.__defaults__,
+            "a default by name": function.__kwdefaults__,
+            "an attribute": function.__dict__ or None,
+            # Libraries check and convert by annotations, and send docstrings as prompts.
+            "an annotation": getattr(function, "__annotate__", None) or function.__annotations__ or None,
+            "its docstring": function.__doc__,
+        }
+        # A name may be captured and, within an inner function, global.
+        for label, value in [*captured.items(), *used.items(), *own.items()]:
             parts += [_hash(label), self._named(label, value)]
         return "function", *parts
 
@@ -186,8 +202,24 @@ class Uses:
             # Slots have descriptors, which follow from `__slots__`.
             if name in _CLASS_NOISE or isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
                 continue
-            parts += [_hash(name), self._named(f"{kind.__name__}.{name}", value)]
+            # A dataclass's docstring says its defaults, functions by their address.
+            stable = _ADDRESS.sub("", value) if name == "__doc__" and isinstance(value, str) else value
+            parts += [_hash(name), self._named(f"{kind.__name__}.{name}", stable)]
         return "class", kind.__qualname__, *parts
+
+    def _module(self, module: types.ModuleType) -> Iterable[bytes | str]:
+        parts = []
+        for name, value in sorted(vars(module).items()):
+            if name not in _MODULE_NOISE:
+                parts += [_hash(name), self._named(f"{module.__name__}.{name}", value)]
+        return "module", *parts
+
+    def _type(self, value: Any) -> Iterable[bytes | str]:
+        """A type in parts, such as `list[Row]`: its text does not say what a `Row` is."""
+        if arguments := typing.get_args(value):
+            return "type", type(value).__name__, self._walk(typing.get_origin(value)), *map(self._walk, arguments)
+        stands_for = [getattr(value, name) for name in _OF_TYPES if hasattr(value, name)]
+        return "text", repr(value), *map(self._walk, stands_for)
 
     def _object(self, value: Any) -> Iterable[bytes | str]:
         if thing := _bound_here(value):
@@ -197,8 +229,7 @@ class Uses:
             # Before it is taken apart, which may copy it.
             self._spend(value, size)
         if isinstance(value, (types.GenericAlias, types.UnionType)) or type(value).__module__ == "typing":
-            # Annotations: what they say is in their text.
-            return "text", repr(value)
+            return self._type(value)
         reduced = self._reduced(value)
         if isinstance(reduced, str):
             module = pickle.whichmodule(value, reduced)  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
 """Functions by value: their fingerprint, what travels with them, and what is refused. Not proved here: a real GPU."""
 
+import importlib
 import json
 import os
 import resource
@@ -263,11 +264,11 @@ def test_a_nesting_without_end_is_refused():
 
 
 def test_a_module_that_shadows_the_standard_library_is_refused(tmp_path, monkeypatch):
+    importlib.import_module("statistics")
     (tmp_path / "statistics.py").write_text("def mean(x): return x\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "statistics", raising=False)
+    monkeypatch.delitem(sys.modules, "statistics")
     function = made("import statistics\ndef f(x): return statistics.mean(x)")
-    monkeypatch.delitem(sys.modules, "statistics", raising=False)
     with pytest.raises(CallerError) as raised:
         shipped(function)
     assert f"uses statistics, which is {tmp_path}/statistics.py here" in raised.value.problem
