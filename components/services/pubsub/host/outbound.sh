@@ -6,7 +6,9 @@ STATE=/var/lib/tidemill
 OWN=/etc/tidemill/certificates.pem
 PUBLIC=/etc/ssl/certs/ca-certificates.crt
 if [ -e "$OWN" ]; then
-  mkdir -p "$STATE/trust" && cat "$PUBLIC" "$OWN" >"$STATE/trust/certificates.pem" &&
+  # Renamed into its place: where an earlier attempt got so far, the public file is this one, and must not become empty.
+  mkdir -p "$STATE/trust" && cat "$PUBLIC" "$OWN" >"$STATE/trust/part" &&
+    mv "$STATE/trust/part" "$STATE/trust/certificates.pem" &&
     mount --bind "$STATE/trust/certificates.pem" "$(readlink -f "$PUBLIC")" || exit 1
 fi
 systemctl daemon-reload && systemctl restart docker.service
