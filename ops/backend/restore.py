@@ -1,10 +1,17 @@
 """`python -m ops restore`: a stack's state from an older version that the bucket keeps."""
 
+import contextlib
+import getpass
 import gzip
 import json
 import os
+import socket
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from importlib import import_module
 from itertools import islice
+from typing import NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 import click
@@ -38,7 +45,7 @@ def restore(stack: str, version: str | None, unlock: bool) -> None:
     """
     bucket, folder = _bucket()
     try:
-        backend = _Backend(bucket, folder, stack)
+        backend = Backend(bucket, folder, stack)
         if version is None:
             click.echo(backend.listing())
         else:
@@ -48,7 +55,7 @@ def restore(stack: str, version: str | None, unlock: bool) -> None:
         raise click.ClickException(f"the bucket of the backend refuses: {error}") from None
 
 
-class _Backend:
+class Backend:
     """A stack in the bucket.
 
     Args:
@@ -94,18 +101,42 @@ class _Backend:
         content = self._bucket.read(chosen)
         if (resources := _resources(chosen, content)) is None:
             raise click.UsageError(f"--version {version}: it is no whole state; choose another one.")
-        locks = self._held_locks()
-        if locks and not unlock:
-            told = "; ".join(locks.values())
-            raise click.ClickException(
-                f"{self._stack} is locked: {told}. See that nobody's `pulumi` works on it, then add --unlock."
-            )
-        self._bucket.write(chosen.name, content)
-        for name in locks:
-            self._bucket.delete(name)
-        done = [f"The state of {self._stack} is that of {chosen.written:%Y-%m-%dT%H:%M:%SZ} again: {resources}."]
-        done += [f"Unlocked: {told}." for told in locks.values()]
-        return [*done, *self._with_meta(), f"Compare it with the cloud: python -m ops drift --stack {self._stack}"]
+        with self._lock(unlock=unlock) as taken:
+            self._bucket.write(chosen.name, content)
+            done = [f"The state of {self._stack} is that of {chosen.written:%Y-%m-%dT%H:%M:%SZ} again: {resources}."]
+            done += [f"Unlocked: {told}." for told in taken]
+            done += self._with_meta()
+        return [*done, f"Compare it with the cloud: python -m ops drift --stack {self._stack}"]
+
+    @contextlib.contextmanager
+    def _lock(self, *, unlock: bool) -> Iterator[list[str]]:
+        """Hold the stack's lock as the engine does: who writes one and then sees another gives way.
+
+        Yields:
+            Who held the locks that were taken away.
+
+        Raises:
+            click.ClickException: Somebody holds one, or took one at this moment.
+        """
+        before = self._held_locks()
+        if before and not unlock:
+            self._refuse(before, "then add --unlock")
+        own = f"{self._locks}{uuid.uuid4()}.json"
+        self._bucket.write(own, _own_lock())
+        try:
+            now = self._held_locks()
+            if new := {name: told for name, told in now.items() if name not in (own, *before)}:
+                self._refuse(new, "then try again")
+            for name in before:
+                self._bucket.delete(name)
+            yield [*before.values()]
+        finally:
+            self._bucket.delete(own)
+
+    def _refuse(self, locks: Mapping[str, str], then: str) -> NoReturn:
+        raise click.ClickException(
+            f"{self._stack} is locked: {'; '.join(locks.values())}. See that nobody's `pulumi` works on it, {then}."
+        )
 
     def _with_meta(self) -> list[str]:
         """Restore the backend's own file where it is gone or empty."""
@@ -142,6 +173,17 @@ def _resources(version: Version, content: bytes) -> str | None:
         return None
     unsure = f", {pending} not finished" if pending else ""
     return f"{count} resource{'' if count == 1 else 's'}{unsure}"
+
+
+def _own_lock() -> bytes:
+    """A lock as the engine writes it, with what it tells people who meet it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    since = datetime.now(UTC).isoformat()
+    lock = {"pid": os.getpid(), "username": user, "hostname": socket.gethostname(), "timestamp": since}
+    return json.dumps(lock).encode()
 
 
 def _holder(content: bytes) -> str:
