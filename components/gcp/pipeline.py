@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pulumi
@@ -212,6 +213,13 @@ class GcpParts:
         }
 
 
+_NOT_THERE = re.compile("not found|has not been used in project|is disabled")
+"""The provider's words for an account that does not exist, and Google's for an API without which none can.
+
+Source: https://github.com/hashicorp/terraform-provider-google (HandleDataSourceNotFoundError)
+"""
+
+
 def standing(name: str, config: StackConfig, parent: pulumi.Resource) -> str | None:
     """The machines' service account of a pipeline of the same name in the project; None if there is none.
 
@@ -220,8 +228,11 @@ def standing(name: str, config: StackConfig, parent: pulumi.Resource) -> str | N
     account, opts = account_id(name, "worker"), pulumi.InvokeOptions(parent=parent)
     try:
         email = gcp.serviceaccount.get_account(account_id=account, opts=opts).email
-    except Exception:  # the provider's error for an account that does not exist
-        return None
+    except Exception as error:
+        if _NOT_THERE.search(str(error)):
+            return None
+        # Whether it is there is not known: a denied or broken answer must not let a second pipeline begin.
+        raise
     return f"service account {email}" if email else None
 
 
