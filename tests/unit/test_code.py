@@ -204,6 +204,43 @@ def test_gitignore_is_respected_as_git_does(folder):
     assert packed.left_out == 4
 
 
+def test_tidemillignore_decides_over_the_gitignore_beside_it(folder):
+    """Data that git keeps need not travel, and built files that git leaves out may have to."""
+    write(
+        folder,
+        {
+            ".gitignore": "build/\n*.log\n",
+            ".tidemillignore": "/data/\n!build/\n",
+            "lib/.tidemillignore": "!keep.log\n",
+            "lib/keep.log": "",
+            "data/large.bin": "x" * 100,
+            "build/out.py": "",
+            "a.log": "",
+        },
+    )
+    packed = pack(folder)
+    ignored = {"data/large.bin", "a.log"}
+    assert not ignored & set(members(packed))
+    assert {"build/out.py", "lib/keep.log"} <= set(members(packed))
+    assert packed.left_out == 2
+
+
+def test_tidemillignore_leaves_a_secret_out_and_sends_one_that_is_wanted(folder):
+    write(folder, {"a.pem": KEY, "b.pem": KEY, ".tidemillignore": "a.pem\n!b.pem\n"})
+    assert {"a.pem", "b.pem"} & set(members(pack(folder))) == {"b.pem"}
+
+
+def test_the_largest_folder_is_named_before_there_is_too_much(folder, monkeypatch):
+    write(folder, {"data/1.bin": "x" * 3000, "data/2.bin": "x" * 3000, "model.bin": "x" * 4000})
+    assert "largest" not in pack(folder).words()
+    monkeypatch.setattr(code, "NOTED_BYTES", 10_000)
+    words = pack(folder).words()
+    assert words.endswith("; data/ has 5.9 KiB of it: what programs do not need goes into .tidemillignore."), words
+    monkeypatch.setattr(entries, "MAX_BYTES", 9_000)
+    with pytest.raises(CallerError, match=r"more than 0 MiB; the largest part is data/ with 5.9 KiB.*\.tidemillignore"):
+        pack(folder)
+
+
 def test_a_repository_s_gitignore_above_the_folder_counts_and_one_outside_the_repository_does_not(tmp_path):
     root = write(
         tmp_path, {".gitignore": "*.py\n", "repo/.gitignore": "*.bin\n", "repo/src/a.py": "", "repo/src/b.bin": ""}
@@ -266,7 +303,7 @@ def no_utf8(root):
     [
         (a_socket, ["control is a socket"]),
         (a_pipe, ["control is a pipe"]),
-        (a_large_file, ["more than 512 MiB", "weights.bin with 5120 MiB", ".gitignore"]),
+        (a_large_file, ["more than 512 MiB", "weights.bin with 5 GiB", ".tidemillignore"]),
         (an_absolute_link, ["the link data", "by a relative path"]),
         (a_link_out, ["the link data", "leads to ../../etc"]),
         (a_link_by_way_of_a_link, ["the link data", "leads to lib/up/../../x"]),

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 import zstandard
 
 from tidemill import layout
-from tidemill.code.entries import LIMIT_FIX, MAX_BYTES, MAX_FILES, CodeEntry, Exclusions, entry_of, found
+from tidemill.code.entries import LIMIT_FIX, MAX_BYTES, MAX_FILES, CodeEntry, Exclusions, entry_of, found, largest_part
 from tidemill.code.ignore_rules import unreadable
 from tidemill.errors import CallerError
 from tidemill.figures import counted, file_size
@@ -33,6 +33,8 @@ PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
 PACKAGE = "this_session"
 """The package of what travels by value."""
 LEVEL = 6
+NOTED_BYTES = MAX_BYTES // 4
+"""Code of this size gets a remark on its largest part."""
 
 
 @dataclass(eq=False)
@@ -64,6 +66,7 @@ class CodeArchive:
         left_out: Entries that .gitignore, or we, left out.
         logins: Folders in which programs keep logins: they are left out, too.
         requirements: Whether it asks for packages.
+        large: What to leave out of code that comes near the limit; empty for other code.
     """
 
     sha256: str
@@ -74,6 +77,7 @@ class CodeArchive:
     left_out: int = 0
     logins: Sequence[str] = ()
     requirements: bool = False
+    large: str = ""
 
     def __post_init__(self) -> None:
         self.close = weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)
@@ -83,7 +87,7 @@ class CodeArchive:
         packages = f"; {REQUIREMENTS} is installed once per machine" if self.requirements else ""
         repository = f"{origin}, " if origin else ""
         logins = f"; left out because they hold logins: {', '.join(self.logins)}" if self.logins else ""
-        return f"code: {repository}{counted(self.files, 'file')}, {file_size(self.size)}{packages}{logins}."
+        return f"code: {repository}{counted(self.files, 'file')}, {file_size(self.size)}{packages}{logins}{self.large}."
 
 
 def pack(
@@ -128,6 +132,7 @@ def pack(
         left_out=left.number,
         logins=left.logins,
         requirements=any(entry.name == REQUIREMENTS for entry in entries),
+        large=_large(entries),
     )
 
 
@@ -155,6 +160,13 @@ def file_sha256(path: Path) -> str:
 def _names_file(root: Path, word: str) -> bool:
     path = Path(os.path.normpath(root / word))
     return not word.startswith(("-", "/")) and "{" not in word and path.is_relative_to(root) and os.path.isfile(path)
+
+
+def _large(entries: Sequence[CodeEntry]) -> str:
+    if sum(entry.size for entry in entries) < NOTED_BYTES:
+        return ""
+    name, size = largest_part(entries)
+    return f"; {name} has {file_size(size)} of it: what programs do not need goes into .tidemillignore"
 
 
 # ---- what is packed ---------------------------------------------------------------------------------------------

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tidemill import secrecy
 from tidemill.code.ignore_rules import IgnoreRules, unreadable
 from tidemill.errors import CallerError, shown
+from tidemill.figures import file_size
 
 MAX_FILES = 20_000
 MAX_BYTES = 512 * 1024 * 1024
 """The largest folder, unpacked: every machine of the job fetches it before its first item."""
-LIMIT_FIX = "Add what the programs do not need to .gitignore. Data belongs in a bucket or in the image."
+LIMIT_FIX = "Add what the programs do not need to .tidemillignore, which is like .gitignore. Data belongs in a bucket."
 _LEFT_OUT = (".git", ".hg", ".svn", "__pycache__", ".tidemill")
 """Names that are never code: histories, compiled files (they hold times) and the local job store."""
 _SECRETS_SHOWN = 5
@@ -54,15 +56,25 @@ def found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[l
     entries, left_out = _entries(root, what)
     entries = [entry for entry in entries if entry.name not in without]
     if not entries:
-        raise CallerError.about(what, str(folder), "a folder with files", ".gitignore may leave everything out.")
+        raise CallerError.about(
+            what, str(folder), "a folder with files", ".gitignore or .tidemillignore may leave everything out."
+        )
     return entries, left_out
 
 
+def largest_part(entries: Iterable[CodeEntry]) -> tuple[str, int]:
+    """The file or folder at the top that has the most bytes, and how many."""
+    sizes: Counter[str] = Counter()
+    for entry in entries:
+        top, below, _ = entry.name.partition("/")
+        sizes[top + below] += entry.size
+    return sizes.most_common(1)[0]
+
+
 def _entries(root: Path, what: str) -> tuple[list[CodeEntry], Exclusions]:
-    ignored, entries, left_out, size = IgnoreRules(root), [], 0, 0
+    ignored, entries, left_out = IgnoreRules(root), [], 0
     logins: list[str] = []
     secrets: list[str] = []
-    largest = CodeEntry("", root, -1, False, None)
 
     def visit(folder: Path) -> Iterator[CodeEntry]:
         nonlocal left_out
@@ -85,24 +97,21 @@ def _entries(root: Path, what: str) -> tuple[list[CodeEntry], Exclusions]:
 
     for entry in visit(root):
         entries.append(entry)
-        size += entry.size
-        largest = max(largest, entry, key=lambda one: one.size)
         if len(entries) > MAX_FILES:
             raise CallerError(f"code: {root} has more than {MAX_FILES} files.", LIMIT_FIX, what="code")
-        if size > MAX_BYTES:
-            raise CallerError(
-                f"code: {root} has more than {MAX_BYTES >> 20} MiB; its largest file so far is {largest.name} with "
-                f"{largest.size >> 20} MiB.",
-                LIMIT_FIX,
-                what="code",
-            )
+    if sum(entry.size for entry in entries) > MAX_BYTES:
+        name, size = largest_part(entries)
+        raise CallerError(
+            f"code: {root} has more than {MAX_BYTES >> 20} MiB; the largest part is {name} with {file_size(size)}.",
+            LIMIT_FIX,
+            what="code",
+        )
     if secrets:
         names = ", ".join(shown(name) for name in secrets[:_SECRETS_SHOWN])
         more = f" and {len(secrets) - _SECRETS_SHOWN} more" if len(secrets) > _SECRETS_SHOWN else ""
         raise CallerError(
             f"{what}: {names}{more} may hold secrets, and everyone who may read the job store could read them.",
-            "Add them to .gitignore, which works without git, too; a line with ! and a name sends that file. "
-            f"{secrecy.INSTEAD}",
+            f"Add them to .tidemillignore or .gitignore; a line with ! and a name sends that file. {secrecy.INSTEAD}",
             what=what,
         )
     return sorted(entries, key=lambda entry: os.fsencode(entry.name)), Exclusions(left_out, tuple(logins))
@@ -134,7 +143,7 @@ def entry_of(root: Path, path: Path) -> CodeEntry:
         return CodeEntry(name, path, 0, False, _link(root, path, name))
     if not stat.S_ISREG(status.st_mode):
         raise CallerError(
-            f"code: {name} is {_kind(status.st_mode)}.", "Move it elsewhere, or add it to .gitignore.", what="code"
+            f"code: {name} is {_kind(status.st_mode)}.", "Move it elsewhere, or add it to .tidemillignore.", what="code"
         )
     if not os.access(path, os.R_OK):
         raise unreadable(name, PermissionError("permission denied"))
@@ -149,7 +158,7 @@ def _link(root: Path, path: Path, name: str) -> str:
     if os.path.isabs(target) or not inside:
         raise CallerError(
             f"code: the link {name} leads to {target}; a link must lead to a file in the folder, by a relative path.",
-            "Copy the file, or add the link to .gitignore.",
+            "Copy the file, or add the link to .tidemillignore.",
             what="code",
         )
     return target

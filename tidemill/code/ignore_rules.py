@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 
+FILES = (".gitignore", ".tidemillignore")
+"""The later one decides."""
+
+
 class IgnoreRules:
     """Ignores files as git does: the .gitignore of a file's folder decides before those above it, up to the repository.
 
-    https://git-scm.com/docs/gitignore; the patterns themselves are matched by pathspec.
+    https://git-scm.com/docs/gitignore; pathspec matches the patterns themselves. A `.tidemillignore` has the same form,
+    and decides over the .gitignore beside it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -28,12 +33,8 @@ class IgnoreRules:
     def enter(self, folder: Path) -> None:
         from pathspec import GitIgnoreSpec
 
-        path = folder / ".gitignore"
-        try:
-            text = path.read_text(errors="replace") if path.is_file() else None
-        except OSError as error:
-            raise unreadable(str(path), error) from None
-        self._specs[folder] = None if text is None else GitIgnoreSpec.from_lines(text.splitlines())
+        lines = [line for name in FILES for line in _lines(folder / name)]
+        self._specs[folder] = GitIgnoreSpec.from_lines(lines) if lines else None
 
     def __call__(self, path: Path, is_folder: bool) -> bool | None:
         """True if a pattern leaves a path out, False if one keeps it, None where none decides."""
@@ -48,9 +49,16 @@ class IgnoreRules:
         return None
 
 
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines() if path.is_file() else []
+    except OSError as error:
+        raise unreadable(str(path), error) from None
+
+
 def unreadable(name: str, error: OSError) -> CallerError:
     """The error for a file of the code that may not be read."""
     why = error.strerror or str(error)
     return CallerError(
-        f"code: {name} cannot be read: {why}.", "Correct its mode, or add it to .gitignore.", what="code"
+        f"code: {name} cannot be read: {why}.", "Correct its mode, or add it to .tidemillignore.", what="code"
     )
