@@ -16,8 +16,11 @@ VALUE_SHOWN = 80
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: its repr, cut to a length that stays readable."""
-    text = repr(value)
+    """A value as an error shows it: its repr, cut to a length that stays readable; its type where that has none."""
+    try:
+        text = repr(value)
+    except Exception:  # whatever a class of the caller raises; int, for one of more digits than Python writes
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
 
 

@@ -118,7 +118,8 @@ class Uses:
         kind = type(value)
         if kind in _ATOMS:
             self._spend(value, _OBJECT_BYTES)
-            return _hash(kind.__name__, repr(value))
+            # In decimal, Python refuses long ones.
+            return _hash(kind.__name__, hex(value) if kind is int else repr(value))
         if kind in _TEXTS:
             self._spend(value, len(value))
             return _hash(kind.__name__, value.encode("utf-8", "surrogatepass") if kind is str else bytes(value))

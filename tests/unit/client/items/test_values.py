@@ -96,6 +96,7 @@ class Colour(enum.Enum):
         ([[{"a": {None: 1}}]], "its key None is not a text"),
         ([Point(1), {"x": 1}], "items[1] is {'x': 1}, and the first is a Point"),
         ([1, "\ud800"], "which is not UTF-8"),
+        ([10**5000], "items[0] is <int>, which is not JSON: Exceeds the limit (4300 digits)"),
         ([0, "x" * 70_000], "items[1] has 68 KiB as JSON, and an item may have 64 KiB"),
     ],
 )

@@ -125,6 +125,11 @@ def test_what_a_function_does_tells_it_from_another(name):
     assert first != second
 
 
+def test_a_number_too_long_for_decimal_digits_travels():
+    one, other = (archive(made("def f(x): return x % n", n=10**5000 + more)).identity for more in (0, 1))
+    assert one != other
+
+
 def test_comments_and_what_it_does_not_use_change_nothing():
     plain = archive(made("def f(x): return x + 1")).identity
     other = "import os\nunused = {7}\n\ndef f(x):\n    # why\n    return x + 1\n"
