@@ -32,7 +32,7 @@ MAX_USD = 1e9
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
 INPUT_PATTERN = r"^[a-z][a-z0-9_]{0,40}$"
 _STAGED = re.compile(r"\{input\}|TIDEMILL_INPUT(?![A-Z0-9_])")
-ITEM_TYPE_PATTERN = r"^(json|tuple|arguments|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$"
+ITEM_TYPE_PATTERN = r"^(json|tuple|arguments|file|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$"
 JOB_PATTERN = r"^[a-z][a-z0-9-]{0,40}-[0-9a-f]{8}$"
 
 
@@ -154,7 +154,8 @@ class JobSpec(BaseModel):
     """True for a function. Older workers drop values that are not short JSON without it."""
     item_type: Annotated[str | None, Part(since=6)] = Field(default=None, pattern=ITEM_TYPE_PATTERN)
     """How a function's argument is made of an item's text, which is JSON: as it is (`json`), as a tuple, as several
-    arguments (`arguments`), or as an object of a class, `module:class`. None for the text itself."""
+    arguments (`arguments`), or as an object of a class, `module:class`. With `file`, the text names a file that holds
+    it. None for the text itself."""
     code_origin: str | None = None
     """The commit of a repository that the code is, for people."""
     tags: dict[str, str] = Field(default_factory=dict)

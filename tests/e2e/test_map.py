@@ -1,6 +1,7 @@
 """`pipeline.map` on the AWS of this machine, as a person with submit rights: code goes up, values come back in order.
 
-The image is this machine's root; this does not show that another image's Python does the same.
+The image is this machine's root, whose Python is of the tests' minor version and has no cloudpickle; this does not show
+that another image's Python does the same.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ try:
     list(pipeline.map(work.fails, ["a", "b"], queue="cpu", attempts=1))
 except ItemFailedError as error:
     said = str(error.__cause__)
-print(json.dumps({"job": values.job.id, "found": found, "said": said}))
+scale = 3
+numbers = list(pipeline.map(lambda pair: pair[0] * scale + pair[1], [(1, 2), (3, 4)], queue="cpu"))
+numbers += pipeline.map(len, [bytes(100_000), b""], queue="cpu")
+print(json.dumps({"job": values.job.id, "found": found, "said": said, "numbers": numbers}))
 """
 
 
@@ -56,6 +60,7 @@ def test_values_come_back_in_order_and_so_does_the_traceback_of_a_failure(team: 
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["found"] == digests
+    assert told["numbers"] == [5, 13, 100_000, 0]
     assert 'raise ValueError("no " + uri)' in told["said"]
     files = [name.rpartition("/")[2] for name in team.names(f"out/{told['job']}/")]
     assert files == ["tidemill-value.bin"] * 3

@@ -128,6 +128,8 @@ CALLS = {
         "from pathlib import Path",
         [2],
     ),
+    "arrays": ("lambda a: float(a.sum()), np.arange(6.0).reshape(2, 3)", "import numpy as np", [3.0, 12.0]),
+    "bytes": ("lambda data, index: [len(data), index], [b'x' * 100_000, b'']", "", [[100_000, 0], [0, 1]]),
     "rows of a frame": (
         "lambda row: [row['a'], row['b'], row['at']], pd.DataFrame({'a': [1, 2], 'b': ['x', None], 'at': days})",
         "import pandas as pd\ndays = pd.to_datetime(['2024-01-01', None])",
@@ -174,6 +176,14 @@ def test_only_the_package_of_the_function_reads_pickles():
         and ast.unparse(node) in ("pickle.load", "pickle.loads", "pickle.Unpickler", "cloudpickle.load")
     }
     assert reading == {"client/program/this_session.py"}
+
+
+def test_arrays_are_uploaded_once_and_another_session_goes_on_with_their_job(session):
+    call = "lambda a: float(a.sum()), np.arange(6.0).reshape(2, 3), name='sums'"
+    first, again = session.run(call, "import numpy as np"), session.run(call, "import numpy as np")
+    assert first == again
+    assert first["values"] == [3.0, 12.0]
+    assert len([path for path in (session.folder / ".tidemill").rglob("*.npy") if path.is_file()]) == 2
 
 
 def test_the_same_call_in_another_session_goes_on_with_the_job(session):

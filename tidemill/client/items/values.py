@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+import sys
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from tidemill.client.items.frames import is_frame, plain_cell
@@ -16,9 +20,11 @@ from tidemill.errors import one_line, shown
 from tidemill.figures import file_size
 from tidemill.job import Item
 
+_BYTES = (bytes, bytearray)
 _GIVE = (
-    "Give JSON values (numbers, texts, lists, dicts with texts as keys), tuples, dataclasses or Paths. What is larger, "
-    "arrays and bytes go into files: give their paths, and a parameter named `input` is the path of a copy."
+    "Give JSON values (numbers, texts, lists, dicts with texts as keys), tuples, dataclasses or Paths; or only "
+    "arrays of NumPy, or only bytes. What is larger goes into files: give their paths, and a parameter named `input` "
+    "is the path of a copy."
 )
 
 
@@ -32,6 +38,7 @@ class ItemValues:
         item_type: See `JobSpec.item_type`; None where a class says it.
         item_class: The class of the items, where they are objects of a dataclass or named tuple.
         arguments: How many arguments of a function an item is.
+        folder: Where arrays and bytes are files until they are uploaded, as long as this object lives; else empty.
     """
 
     def __init__(self, first: Any, rest: Iterable[Any], item_type: str | None = None) -> None:
@@ -41,20 +48,26 @@ class ItemValues:
         named = dataclasses.is_dataclass(kind) or (isinstance(first, tuple) and hasattr(kind, "_fields"))
         self.item_class = kind if named and item_type is None else None
         self.item_type = item_type or (None if named else "tuple" if kind is tuple else "json")
+        self.folder = ""
+        if is_large(first):
+            self.item_type, self.folder = "file", tempfile.mkdtemp(prefix="tidemill-items-")
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._same = self.item_class or (kind if self.item_type in ("tuple", "file") else None)
         self.arguments = len(first) if item_type == "arguments" else 1
 
     def __iter__(self) -> Iterator[Block]:
-        same = tuple if self.item_type == "tuple" else self.item_class
         for values, places in batches(self._values):
-            yield Block([self._text(value, place, same) for value, place in zip(values, places, strict=True)], places)
+            yield Block([self._text(value, place) for value, place in zip(values, places, strict=True)], places)
 
     def where(self, place: int) -> str:
         return f"{self.label}[{place}]"
 
-    def _text(self, value: Any, place: int, same: type | None) -> str:
-        if same is not None and type(value) is not same:
-            problem = f"{self.where(place)} is {shown(value)}, and the first is a {same.__name__}."
+    def _text(self, value: Any, place: int) -> str:
+        if self._same is not None and type(value) is not self._same:
+            problem = f"{self.where(place)} is {shown(value)}, and the first is a {self._same.__name__}."
             raise wrong_items(problem, "Give items of one type.")
+        if self.folder:
+            return self._file(value, place)
         try:
             text = _TEXT(_plain(value))
             if len(text) <= LINE_BYTES:
@@ -66,6 +79,23 @@ class ItemValues:
         except RecursionError:
             problem = f"{self.where(place)} is a {type(value).__name__} that holds itself, or is nested too deeply."
         raise wrong_items(problem, _GIVE)
+
+    def _file(self, value: Any, place: int) -> str:
+        """Write an array or bytes into a file; returns its path, by which it is uploaded."""
+        path = f"{self.folder}/{place}.{'bin' if isinstance(value, _BYTES) else 'npy'}"
+        if isinstance(value, _BYTES):
+            Path(path).write_bytes(value)
+        elif value.dtype.hasobject:
+            raise wrong_items(f"{self.where(place)} is an array of Python objects.", "Give it another dtype.")
+        else:
+            sys.modules["numpy"].save(path, value, allow_pickle=False)
+        return path
+
+
+def is_large(value: Any) -> bool:
+    """True for what travels in a file of its own: bytes and arrays of NumPy."""
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, _BYTES) or (numpy is not None and type(value) is numpy.ndarray and value.shape != ())
 
 
 def values_of(*lists: Any) -> ItemValues | tuple[()]:

@@ -39,10 +39,12 @@ class GivenItems:
         spool: The items.
         folder: Where there are files of this machine to upload among them: the folder that they were found in, which
             is empty where they were named one by one. None where there are none.
+        values: Their source, where they are values: files of it live as long as it does.
     """
 
     spool: Spool
     folder: str | None
+    values: ItemValues | None = None
 
 
 def gather(
@@ -74,7 +76,7 @@ def gather(
     if isinstance(source, (ItemFolder, StorePrefix)) and (note := source.hiding.note()):
         log(note)
     if isinstance(source, ItemValues):
-        return GivenItems(spool, None)
+        return GivenItems(spool, source.folder or None, source)
     if not files and isinstance(source, ItemFolder):
         return GivenItems(spool, str(source.folder))
     if not files and staged:

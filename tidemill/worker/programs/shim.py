@@ -4,7 +4,8 @@ It is handed to `python3 -c` as text, so it imports nothing of ours and leaves n
 It reads JSON lines from one pipe and writes JSON lines to another; stdout and stderr are files of the slot.
 
     first    {"function": "module:name", "path": [folders for sys.path], "values": folder for values,
-              "items": null, or what an item's text, which is JSON, becomes: json, tuple, arguments or module:class}
+              "items": null, or what an item's text, which is JSON, becomes: json, tuple, arguments or module:class;
+              or file, of which the text is the name}
     answer   ["ready", [names of the values that the function takes]] or ["failed", traceback]
     then     a list of items, each an object of values (uri, index, meta, input, output, output_uri)
     answers  an item a line, at once:
@@ -59,7 +60,8 @@ def main(requests, answers):
     except BaseException:  # whatever an import raises, SystemExit included
         _answer(answers, ["failed", _traceback()])
         return
-    _answer(answers, ["ready", ["uri", *names] if positional else names])
+    fetched = ["input"] if told["items"] == "file" else []
+    _answer(answers, ["ready", ["uri", *fetched, *names] if positional else names])
     call = functools.partial(_called, function, arguments if positional else None, names)
     peak = _Peak()
     while True:
@@ -70,26 +72,35 @@ def main(requests, answers):
 
 def _called(function, arguments, names, values):
     named = {name: values[name] for name in names}
-    return function(*arguments(values["uri"]), **named) if arguments else function(**named)
+    return function(*arguments(values), **named) if arguments else function(**named)
 
 
 def _arguments(items):
-    """Make a function's arguments of an item's text."""
-    if items is None:
-        return lambda text: (text,)
-    if items == "json":
-        return lambda text: (json.loads(text),)
-    if items == "arguments":
-        return json.loads
-    if items == "tuple":
-        return lambda text: (tuple(json.loads(text)),)
+    """Make a function's arguments of an item's values."""
+    known = {
+        None: lambda values: (values["uri"],),
+        "json": lambda values: (json.loads(values["uri"]),),
+        "tuple": lambda values: (tuple(json.loads(values["uri"])),),
+        "arguments": lambda values: json.loads(values["uri"]),
+        "file": lambda values: (_read(values["input"]),),
+    }
+    if items in known:
+        return known[items]
     kind = _find(items)
 
-    def one(text):
-        fields = json.loads(text)
+    def one(values):
+        fields = json.loads(values["uri"])
         return (kind(**fields) if isinstance(fields, dict) else kind(*fields),)
 
     return one
+
+
+def _read(path):
+    """An array or bytes that were sent as a file."""
+    if path.endswith(".npy"):
+        return importlib.import_module("numpy").load(path, allow_pickle=False)
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _one(call, values, peak, keep):
