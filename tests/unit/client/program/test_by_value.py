@@ -23,6 +23,7 @@ import pandas
 import pytest
 import zstandard
 
+from tidemill.client.program import by_value
 from tidemill.client.program.importable import shipped
 from tidemill.client.program.uses import MAX_BYTES
 from tidemill.code import pack
@@ -293,6 +294,12 @@ def imported(function, tmp_path, **made):
     (folder / "made.json").write_text(json.dumps(told))
     command = [sys.executable, "-c", "import this_session; print(this_session.f(1))"]
     return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+
+def test_any_python_from_3_8_on_can_say_that_it_is_another():
+    command = [Path(sys.executable).with_name("vermin"), "-t=3.8-", by_value._LOADER]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_another_python_names_both(tmp_path):
