@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -61,11 +61,17 @@ def missing(key: str, fix: str) -> ConfigError:
     return ConfigError(key, "nothing", "a value", fix, sentence=" is missing; it is required")
 
 
-def unknown(key: str, name: str, known: Iterable[str]) -> ConfigError:
+def unknown(key: str, name: str, known: Iterable[str], elsewhere: Sequence[str] = ()) -> ConfigError:
+    """The error of a key that nothing has.
+
+    Args:
+        known: the keys that are there.
+        elsewhere: whole keys of that very name in other places.
+    """
     names = list(known)
-    guess = nearest(name, names)
+    guess = " or ".join(elsewhere) or nearest(name, names)
     allowed = f"the keys {', '.join(names)}"
-    sentence, fix = " is not a known key", f"Did you mean {guess!r}?"
+    sentence, fix = " is not a known key", f"Did you mean {guess if elsewhere else repr(guess)}?"
     if not guess:
         sentence, fix = f"{sentence}. Allowed: {allowed}", "Remove the key"
     return ConfigError(key, repr(name), allowed, fix, sentence=sentence)
@@ -105,7 +111,7 @@ def _plain(part: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant, or None."""
-    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
 
 
 def from_pydantic(
@@ -125,7 +131,8 @@ def from_pydantic(
     kind, value, named = problem["type"], problem["input"], key_path([*at, *path], root)
     if kind == "extra_forbidden":
         parent, _ = _walk(model, path[:-1])
-        return unknown(named, str(path[-1]), parent.model_fields if _is_model(parent) else [])
+        name = str(path[-1])
+        return unknown(named, name, parent.model_fields if _is_model(parent) else [], list(_places(model, name, root)))
     _, field = _walk(model, path)
     hint = (field.description if field is not None and field.description else "Correct it").rstrip(".")
     if value is None:
@@ -161,6 +168,37 @@ def _allowed(problem: Any) -> str:
     if isinstance(problem["input"], BaseModel) and "class_name" in context:
         return f"an object {context['class_name']}"
     return _TYPES.get(kind) or str(problem["msg"])
+
+
+def _places(model: type[BaseModel], name: str, at: str) -> Iterator[str]:
+    """The whole keys of that name in a model, as an error shows them."""
+    for key in model.model_fields:
+        if key == name:
+            yield f"{at}{key}"
+        inner, _ = _walk(model, [key])
+        if get_origin(inner) is dict and _is_model(get_args(inner)[-1]):
+            yield from _places(get_args(inner)[-1], name, f"{at}{key}.*name*.")
+        elif _is_model(inner):
+            yield from _places(inner, name, f"{at}{key}.")
+
+
+def refuse_nulls(model: type[BaseModel], values: Any, at: Sequence[str | int] = (), root: str = "tidemill:") -> None:
+    """Refuse a key of a file that is there without a value, where nothing is the default: `shared:` alone would
+    silently be a network of the stack's own, and `kms_key:` no key.
+
+    Raises:
+        ConfigError: the first such key.
+    """
+    inner = values.items() if isinstance(values, Mapping) else enumerate(values) if isinstance(values, list) else ()
+    for key, value in inner:
+        path = [*at, key]
+        parent, _ = _walk(model, at)
+        if value is None and _is_model(parent) and key in parent.model_fields:
+            field = parent.model_fields[key]
+            if field.default is None:
+                hint = f"Give it a value, or remove the key: {field.description or ''}"
+                raise ConfigError(key_path(path, root), "null", "a value", hint)
+        refuse_nulls(model, value, path, root)
 
 
 def _walk(model: type[BaseModel], path: Sequence[str | int]) -> tuple[Any, FieldInfo | None]:

@@ -19,7 +19,7 @@ from ..rooms import CLOUDS, DEFAULT, cloud_room, service_room
 from .checks import check
 from .checks.place import check_place
 from .checks.settings import check_settings
-from .errors import ConfigError, from_pydantic, missing, shown
+from .errors import ConfigError, from_pydantic, missing, refuse_nulls, shown
 from .file_system_models import FileSystem
 from .models import StackConfig
 from .queue_models import Queue
@@ -101,7 +101,9 @@ def from_pulumi() -> StackConfig:
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
-    config = parse(program_values(PROJECT, StackConfig, _TEXTS))
+    values = program_values(PROJECT, StackConfig, _TEXTS)
+    refuse_nulls(StackConfig, values)
+    config = parse(values)
     given = _given()
     _place(config.cloud, given)
     check_place(config, given.get(f"{config.cloud}:region"), given.get(f"{config.cloud}:project"))
@@ -259,7 +261,9 @@ def from_file(path: Path) -> StackConfig:
     given = read_file(path)["config"]
     check_settings(given)
     settings = {**defaults(path), **given}
-    config = parse({key.partition(":")[2]: value for key, value in settings.items() if key.startswith(f"{PROJECT}:")})
+    values = {key.partition(":")[2]: value for key, value in settings.items() if key.startswith(f"{PROJECT}:")}
+    refuse_nulls(StackConfig, values)
+    config = parse(values)
     region, project = (settings.get(f"{config.cloud}:{key}") for key in ("region", "project"))
     # The schema finds values that are not text.
     check_place(config, region if isinstance(region, str) else None, project if isinstance(project, str) else None)

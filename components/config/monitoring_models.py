@@ -13,6 +13,10 @@ MOST_MINUTES = 1440
 """An alarm of CloudWatch looks back a day at most.
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html"""
 
+ALARM_KEYS = (
+    "failed_percent", "growing_hours", "full_hours", "reclaimed_percent", "no_machine_minutes", "stalled_minutes",
+)  # fmt: skip
+"""Keys of when an alarm tells."""
 
 CONDITIONS = 3
 """Conditions of the alert policies on GCP that every recipient has."""

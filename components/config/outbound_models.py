@@ -13,45 +13,60 @@ from .model import Model
 from .types import matching, unique
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?){0,10}"
-_URL = re.compile(rf"http://{_HOST}:[1-9]\d{{0,4}}")
-_DIRECT = re.compile(rf"\.?{_HOST}|(\d{{1,3}}\.){{3}}\d{{1,3}}/\d{{1,2}}")
-_PEM = re.compile(r"(\s*-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----)+\s*")
+_PORT = r"[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5]"
+# A machine's own addresses are nobody else's proxy.
+_URL = re.compile(rf"http://(?!localhost:|127\.|169\.254\.){_HOST}:({_PORT})")
+_ALLOWED_URL = "http://host:port, without a user or password; not of the machine itself, no port beyond 65535"
+_DIRECT = re.compile(rf"\.?{_HOST}|(\d{{1,3}}\.){{3}}\d{{1,3}}/([12]?\d|3[0-2])")
+_PEM = re.compile(r"(\s*-----BEGIN CERTIFICATE-----\s*\n[A-Za-z0-9+/=\s]+\n-----END CERTIFICATE-----)+\s*")
+_MOST_PEM = 20_000
 
 
 def _without_password(url: str) -> str:
     if "@" in url:
-        raise PydanticCustomError(HIDDEN, "http://host:port, without a user or password")
+        raise PydanticCustomError(HIDDEN, _ALLOWED_URL)
     return url
 
 
 def _without_key(text: str) -> str:
     if "PRIVATE KEY" in text:
         raise PydanticCustomError(HIDDEN, "certificates alone, without a private key; replace that key, others read it")
+    if len(text) > _MOST_PEM:
+        raise ValueError(f"at most {_MOST_PEM:,} characters; your own authorities alone, not a whole bundle")
     return text
 
 
 def _vouching(text: str) -> str:
-    """Certificates of authorities that have not expired, a line each, with this system's line ends."""
+    """Certificates of authorities that have not expired, with this system's line ends."""
     text = "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
     trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         trusted.load_verify_locations(cadata=text)
     except ssl.SSLError as error:
-        raise ValueError(f"certificates that OpenSSL can read; it says {error.reason}") from None
+        raise ValueError(f"certificates that OpenSSL can read; it says {error.reason or error.args[0]}") from None
+    certificates = text.split("-----BEGIN ")[1:]
+    if len(set(certificates)) < len(certificates):
+        raise ValueError("each certificate once")
     authorities = trusted.get_ca_certs()
-    if len(authorities) < text.count("-BEGIN "):
-        raise ValueError("certificates of authorities (CA:TRUE), each once; a server's own vouches for nobody")
+    if len(authorities) < len(certificates):
+        raise ValueError("certificates of authorities (CA:TRUE); a server's own vouches for nobody")
     now = datetime.datetime.now(datetime.UTC).timestamp()
     for each in authorities:
+        name = ", ".join(value for part in each["subject"] for _, value in part)
         if ssl.cert_time_to_seconds(str(each["notAfter"])) < now:
-            raise ValueError(f"certificates that have not expired; one did on {each['notAfter']}")
+            raise ValueError(f"certificates that have not expired; that of {name} did on {each['notAfter']}")
     return text
 
 
 Certificates = Annotated[
     str,
     AfterValidator(_without_key),
-    matching(_PEM, "certificates as PEM, `-----BEGIN CERTIFICATE-----` to `-----END CERTIFICATE-----`, alone", 20_000),
+    matching(
+        _PEM,
+        "certificates as PEM, from the line `-----BEGIN CERTIFICATE-----` to the line `-----END CERTIFICATE-----`, "
+        "without other text; `openssl x509 -in FILE` prints one so",
+        _MOST_PEM,
+    ),
     AfterValidator(_vouching),
 ]
 
@@ -60,7 +75,9 @@ class Proxy(Model):
     """A forward proxy, through which machines and jobs reach what is not in their network."""
 
     url: Annotated[
-        str, AfterValidator(_without_password), matching(_URL, "http://host:port, without a user or password", 300)
+        str,
+        AfterValidator(_without_password),
+        matching(_URL, _ALLOWED_URL, 300),
     ] = Field(
         description="The proxy's address, such as http://proxy.example.com:3128. TLS goes through it end to end "
         "(CONNECT). It holds no password: machines' settings and the stack's state would hold it as well; let the "
@@ -70,7 +87,8 @@ class Proxy(Model):
         Annotated[
             list[
                 Annotated[
-                    str, matching(_DIRECT, "a host, a domain, or an IPv4 range such as 10.0.0.0/8; no wildcard", 255)
+                    str,
+                    matching(_DIRECT, "a host, a domain, or an IPv4 range such as 10.0.0.0/8; no wildcard", 255),
                 ]
             ],
             unique,

@@ -42,6 +42,13 @@ def test_the_committed_stacks_are_right():
     assert run() == (0, "All 11 stack files are valid.\n")
 
 
+def test_a_key_whose_nothing_has_a_meaning_may_be_null(stacks):
+    more = "  tidemill:monitoring: {notify: [a@example.com], full_hours: null}\n"
+    more += "  tidemill:overrides: {some-resource: {property: null}}\n"
+    (stacks / "Pulumi.vision-dev.yaml").write_text(f"{GOOD}{more}")
+    assert run("vision-dev") == (0, "Pulumi.vision-dev.yaml is valid.\n")
+
+
 def test_one_stack_is_named(stacks):
     (stacks / "Pulumi.wrong.yaml").write_text("config: [")
     assert run("vision-dev") == (0, "Pulumi.vision-dev.yaml is valid.\n")
@@ -55,6 +62,23 @@ def test_one_stack_is_named(stacks):
         (
             GOOD.replace("us-west-2", "us-west-2a"),
             'aws:region: "us-west-2a" is not allowed. Allowed: one such as us-west-2.',
+        ),
+        (
+            f"{GOOD}  tidemill:network:\n    shared:\n",
+            "tidemill:network.shared: null is not allowed. Allowed: a value. Give it a value, or remove the key",
+        ),
+        (
+            f"{GOOD}  tidemill:disks:\n    kms_key:\n",
+            "tidemill:disks.kms_key: null is not allowed.",
+        ),
+        (
+            GOOD.replace('"registry://preprocess:1"}', '"registry://preprocess:1"}, capacity: [{max_price_percent: }]'),
+            "tidemill:queues.cpu.capacity[0].max_price_percent: null is not allowed.",
+        ),
+        (
+            GOOD.replace('"registry://preprocess:1"}', '"registry://preprocess:1"}, machines: {zones: [c]}')
+            + "  tidemill:network: {create: {zone_names: [a, us-west-2b]}}\n",
+            'tidemill:queues.cpu.machines.zones[0]: "c" is not allowed.',
         ),
         (GOOD.replace("us-west-2", "2"), "aws:region: 2 is not allowed. Allowed: one such as us-west-2."),
         (GOOD.replace("us-west-2", ""), "aws:region: null is not allowed."),

@@ -13,6 +13,7 @@ from ... import machines
 from ..errors import ConfigError, key_path, missing, refuse, shown, unknown
 from ..later import is_plain, plain
 from ..models import Data, StackConfig
+from ..monitoring_models import ALARM_KEYS
 from ..mount_models import Mount
 from ..network_models import Network, NewNetwork
 from ..queue_models import Queue
@@ -45,6 +46,15 @@ def check_stack(config: StackConfig) -> None:
     if config.network.create:
         check_range(config.network.create, ["network", "create"])
     check_worker(config)
+    if not config.monitoring.tells:
+        for key in ALARM_KEYS:
+            refuse(
+                ["monitoring"],
+                config.monitoring,
+                key,
+                "only with somebody to tell: nobody is, so there is no alarm",
+                "Add notify: [ml-oncall@example.com] (on AWS or a topic, on GCP or channels), or remove it",
+            )
 
 
 def check_one_network(network: Network) -> None:

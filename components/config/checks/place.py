@@ -42,6 +42,17 @@ def check_place(config: StackConfig, region: str | None, project: str | None) ->
             raise ConfigError(
                 key_path(path), shown(zone), f"zones of {region}, the stack's region", "Name its letter, such as a"
             )
+    _check_own_zones(config)
+
+
+def _check_own_zones(config: StackConfig) -> None:
+    """A queue's zones are among those that the stack's new network names, each as a letter or in full."""
+    names = (config.network.create.zone_names if config.network.create else None) or []
+    letters = {name[-1] for name in names}
+    for path, zone in _zones(config):
+        if names and is_plain(zone) and zone[-1] not in letters:
+            allowed = f"zones of tidemill:network.create.zone_names: {', '.join(names)}"
+            raise ConfigError(key_path(path), shown(zone), allowed, "Name one of them, or add it there")
 
 
 def _imports(config: StackConfig) -> Iterator[Named]:

@@ -19,12 +19,14 @@ def test_authorities_are_taken_with_any_line_ends():
 @pytest.mark.parametrize(
     ("made", "allowed"),
     [
-        (Authority(days=-1).pem, "have not expired"),
+        (Authority(days=-1, name="old root").pem, "that of old root did on"),
         (Authority(authority=False).pem, "certificates of authorities"),
-        (2 * Authority().pem, "each once"),
+        (2 * Authority().pem, "each certificate once"),
         (Authority().pem.replace("MII", "AII", 1).replace("MIIB", "AIIB"), "OpenSSL can read"),
+        (Authority().pem.replace("\n", " "), "`openssl x509 -in FILE`"),
+        ("".join(Authority(name=f"root {number}").pem for number in range(40)), "at most 20,000 characters"),
     ],
-    ids=["expired", "a server's own", "twice", "damaged"],
+    ids=["expired", "a server's own", "twice", "damaged", "of one line", "a whole bundle"],
 )
 def test_what_vouches_for_nobody_is_refused(made: str, allowed: str):
     with pytest.raises(ConfigError) as caught:
