@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 os.environ |= {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "S3_IGNORE_SUBDOMAIN_BUCKETNAME": "true"}
-# For the account of a session's key, moto would ask each partition and read its managed policies first.
-os.environ["MOTO_ACCOUNT_ID"] = "123456789012"
+# For the account of a session's key, moto would ask each partition and read its managed policies first. A second
+# localcloud whose environment has another number is another account.
+os.environ.setdefault("MOTO_ACCOUNT_ID", "123456789012")
 # A thousand images, which nothing here names.
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 

@@ -1,22 +1,15 @@
 """A pull request that edits the stack of an account: reviewed on localcloud as stacks of teams are."""
 
 import json
-import shutil
 
-from ops.project import ROOT
-from tests.engine.test_review import git
+from tests.engine.test_review import copy_code, git
 from tests.harness import typed
 
 FILE = "config:\n  aws:region: us-west-2\n  tidemill-bootstrap:ci: {{repository: {}, environments: [{}]}}\n"
 
 
 def test_an_edit_of_an_accounts_stack_is_reviewed_on_its_base(tmp_path):
-    for name in ("Pulumi.yaml", "__main__.py", "bootstrap", "components", "tidemill", "policy", "ops", "localcloud"):
-        source, ignored = ROOT / name, shutil.ignore_patterns("__pycache__", ".pulumi")
-        shutil.copytree(source, tmp_path / name, ignore=ignored) if source.is_dir() else shutil.copy(source, tmp_path)
-    (tmp_path / "stacks").mkdir()
-    (tmp_path / ".gitignore").write_text(".venv*\n__pycache__/\n")
-    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    copy_code(tmp_path)
     path = tmp_path / "bootstrap" / "Pulumi.account.yaml"
     path.write_text(FILE.format("example/infra", "dev"))
     git(tmp_path, "init", "-q", "-b", "main")

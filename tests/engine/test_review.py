@@ -49,15 +49,22 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
 
 
+def copy_code(folder: Path) -> None:
+    """Copy what a stack's program and `ops` consist of, without any stack, for a checkout of its own."""
+    for name in ("Pulumi.yaml", "__main__.py", "bootstrap", "components", "tidemill", "policy", "ops", "localcloud"):
+        source, ignored = ROOT / name, shutil.ignore_patterns("__pycache__", ".pulumi", "Pulumi.*.yaml")
+        shutil.copytree(source, folder / name, ignore=ignored) if source.is_dir() else shutil.copy(source, folder)
+    (folder / "stacks").mkdir()
+    (folder / ".gitignore").write_text(".venv*\n__pycache__/\n")
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
     """A checkout on a branch that left main. main has moved on since, to a program that would not come up."""
     folder = tmp_path_factory.mktemp("checkout")
-    for name in ("Pulumi.yaml", "__main__.py", "components", "tidemill", "policy", "ops", "localcloud", "stacks"):
-        source, ignored = ROOT / name, shutil.ignore_patterns("__pycache__")
-        shutil.copytree(source, folder / name, ignore=ignored) if source.is_dir() else shutil.copy(source, folder)
-    (folder / ".gitignore").write_text(".venv\n__pycache__/\n")
-    (folder / ".venv").symlink_to(ROOT / ".venv")
+    copy_code(folder)
+    shutil.copytree(ROOT / "stacks", folder / "stacks", dirs_exist_ok=True)
     for stack in ("vision-dev", "vision-gcp-dev"):
         with stack_file(folder, stack) as config:
             config["tidemill:queues"]["nightly"] = {"images": {"default": "registry://digest:1.0.0"}}

@@ -1,7 +1,8 @@
 """Two stacks in one VPC, each of a team with a state of its own: previews, drift, and destroy, the network last.
 
-The second has the keys of a company with an account per team; localcloud has one account, so that it takes them without
-another login. That AWS refuses to delete a network in which another stack has a security group, it does not imitate.
+The second has the keys of a company with an account per team. Both are in the account of one localcloud, which takes
+those keys without another login; test_ci_accounts.py has two accounts. That AWS refuses to delete a network in which
+another stack has a security group, localcloud does not imitate.
 """
 
 from __future__ import annotations
