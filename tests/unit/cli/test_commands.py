@@ -231,7 +231,7 @@ def test_wait_ends_with_a_table(stack, capsys):
     table = dict(line.split("  ", 1) for line in shown.splitlines())
     facts = {key.strip(): value.strip() for key, value in table.items()}
     assert (facts["state"], facts["succeeded"]) == ("failed", "2")
-    assert facts["outputs"].endswith(f"/store/out/{job} (2 of 3 items)")
+    assert facts["outputs"].endswith(f"/store/out/{job} (2 of 3 items); `tidemill fetch {job}` brings them here")
     assert facts["attempts"] == "5"
     assert facts["CPU time"] == "0.75 s"
     assert facts["peak memory"] == "102 MiB"
@@ -300,6 +300,28 @@ def test_results_are_a_table_or_json_lines(stack, capsys):
     assert header.split()[:3] == ["item", "status", "attempts"]
     assert row.split()[:3] == ["1", "failed", "3"]
     assert row.endswith("exit: ValueError: no")
+
+
+def test_a_terminal_gets_results_that_fit_with_names_below_their_source(stack, capsys, monkeypatch):
+    many = [f"s3://raw/2026/scans/{n}/{'x' * 40}.tif" for n in range(3)]
+    with open("tiles.txt", "w") as file:
+        file.write("\n".join(many))
+    job = submitted(capsys)
+    stack.run(pipeline(), job, fail_items=[1])
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "110")
+    assert main(["results", job]) == 0
+    told = capsys.readouterr()
+    header, *rows = told.out.splitlines()
+    assert header.split()[-4:] == ["name", "value", "or", "error"]
+    assert max(map(len, [header, *rows])) <= 110
+    assert [f"{n}/{'x' * 40}.tif" in row for n, row in enumerate(rows)] == [True] * 3
+    assert "s3://" not in told.out
+    assert rows[1].endswith("exit: ValueError: no")
+    assert f"`tidemill fetch {job}` brings outputs here" in told.err
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["results", job, "--wide"]) == 0
+    assert f"{many[0]}  s3://" in capsys.readouterr().out
 
 
 def test_results_are_csv_on_stdout(stack, capfdbinary, tmp_path):

@@ -76,7 +76,10 @@ def facts(job: Job, status: Status, summary: Summary, where: str = "") -> dict[s
     if command := status.continued_by(where):
         table["continue"] = command
     if summary.outputs:
-        table["outputs"] = f"{shown_place(job.output)} ({summary.outputs} of {counted(status.items, 'item')})"
+        table["outputs"] = (
+            f"{shown_place(job.output)} ({summary.outputs} of {counted(status.items, 'item')}); "
+            f"`tidemill fetch {status.job}{where}` brings them here"
+        )
     elif status.succeeded and job.spec.keep_values:
         table["outputs"] = f"no files; `tidemill results {status.job}{where}` shows what the function returned"
     elif status.succeeded:

@@ -162,6 +162,13 @@ def item_path(item: Item) -> str:
     return (unquote(path) if scheme == "file" else path) or rest
 
 
+def paths_below(items: Sequence[Item]) -> list[str]:
+    """The items' paths below the folder that all of them are in."""
+    paths = [item_path(item) for item in items]
+    above = _common_folder(paths)
+    return [path[above:] for path in paths]
+
+
 def _common_folder(paths: Iterable[str]) -> int:
     """Length of the folder, with its slash, that all paths are in."""
     common: list[str] | None = None
