@@ -309,12 +309,13 @@ def test_a_terminal_gets_results_that_fit_with_names_below_their_source(stack, c
     job = submitted(capsys)
     stack.run(pipeline(), job, fail_items=[1])
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "130")
     assert main(["results", job]) == 0
     told = capsys.readouterr()
     header, *rows = told.out.splitlines()
     assert header.split()[-4:] == ["name", "value", "or", "error"]
-    assert max(map(len, [header, *rows])) <= 110
+    assert max(map(len, [header, *rows])) <= 130
     assert [f"{n}/{'x' * 40}.tif" in row for n, row in enumerate(rows)] == [True] * 3
     assert "s3://" not in told.out
     assert rows[1].endswith("exit: ValueError: no")
