@@ -86,20 +86,28 @@ def nat_zone(network: str, zones: Sequence[str], parent: pulumi.Resource, *, sta
     If several networks of the account have the name and their gateways' zones differ, it is the first too.
 
     Args:
-        stays: refuse to move it, because the zone that it would move to has a gateway already.
+        stays: refuse to move it, because the zone that it would move to gets a gateway of its own.
 
     Raises:
-        ConfigError: it would have to move.
+        ConfigError: it would have to move to a zone that has a gateway: its place there is not free before all else is
+            made.
     """
-    found = {zone for stands in _zones_by_vpc(network, "public", parent).values() for zone in stands}
-    if stays and len(found) == 1 and not found <= {*zones}:
+    found = _zones_of(network, "public", parent)
+    if len(found) != 1 or found <= {*zones}:
+        return next(iter(found)) if len(found) == 1 else zones[0]
+    if stays or zones[0] in _zones_of(network, "nat", parent):
         raise ConfigError(
             "tidemill:network.create.nat_per_zone",
-            "true",
+            "true" if stays else "false",
             f"zones that include {next(iter(found))}, where the first NAT gateway stands; these are {', '.join(zones)}",
-            "Keep the zone, or set nat_per_zone to false for one `pulumi up` with the new zones",
+            "Keep the zone, or set nat_per_zone to false for one `pulumi up` with the old zones, and change them in "
+            "the next",
         )
-    return next(iter(found)) if len(found) == 1 and found <= {*zones} else zones[0]
+    return zones[0]
+
+
+def _zones_of(network: str, kind: str, parent: pulumi.Resource) -> set[str]:
+    return {zone for stands in _zones_by_vpc(network, kind, parent).values() for zone in stands}
 
 
 def _zones(parent: pulumi.Resource, state: str | None = None) -> list[str]:

@@ -231,14 +231,17 @@ def test_a_gateway_in_each_zone_leaves_the_first_one_as_it_is():
     assert gateway["routeTableIds"] == ["n-routes-id", "n-routes-b-id", "n-routes-c-id"]
 
 
-def test_the_first_gateway_does_not_move_to_where_another_stands():
-    subnets = {"subnet-1": B}
-    recorder = Recorder(subnets=subnets, named_subnets={"subnet-1": ("vpc-1", "n-public-b")})
-    args = AwsNetworkArgs(egress="nat", nat_per_zone=True, zone_names=["a", "c"])
+@pytest.mark.parametrize("per_zone", [True, False], ids=["it gets one", "it has one from before"])
+def test_the_first_gateway_does_not_move_to_where_another_stands(per_zone):
+    """A subnet is made before others go, so the new zone's block is not free in the same `up`."""
+    named = {"subnet-1": ("vpc-1", "n-public-b"), **({} if per_zone else {"subnet-2": ("vpc-1", "n-nat-a")})}
+    recorder = Recorder(subnets={"subnet-1": B, "subnet-2": A}, named_subnets=named)
+    args = AwsNetworkArgs(egress="nat", nat_per_zone=per_zone, zone_names=["a", "c"])
     with pytest.raises(ConfigError) as caught:
         run_with(recorder, lambda: AwsNetwork("n", args))
     assert caught.value.what == "tidemill:network.create.nat_per_zone"
     assert B in caught.value.allowed
+    assert "with the old zones" in str(caught.value)
 
 
 def test_endpoints_need_no_internet():
