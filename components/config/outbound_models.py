@@ -13,14 +13,18 @@ from .model import Model
 from .types import matching, unique
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?){0,10}"
-_PORT = r"[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5]"
+# Digits and spaces of ASCII alone: user data holds no others.
+_PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 # A machine's own addresses are nobody else's proxy.
 _URL = re.compile(rf"http://(?!localhost:|127\.|169\.254\.){_HOST}:({_PORT})")
 _ALLOWED_URL = "http://host:port, without a user or password; not of the machine itself, no port beyond 65535"
-_BYTE = r"(25[0-5]|2[0-4]\d|1\d{2}|[1-9]?\d)"
+_BYTE = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 # Clients skip a range that is none, without a word.
-_DIRECT = re.compile(rf"\.?{_HOST}|({_BYTE}\.){{3}}{_BYTE}/([12]?\d|3[0-2])")
-_PEM = re.compile(r"(\s*-----BEGIN CERTIFICATE-----\s*\n[A-Za-z0-9+/=\s]+\n-----END CERTIFICATE-----)+\s*")
+_DIRECT = re.compile(rf"\.?{_HOST}|({_BYTE}\.){{3}}{_BYTE}/([12]?[0-9]|3[0-2])")
+_SPACE = r"[ \t\r\n]"
+_PEM = re.compile(
+    rf"({_SPACE}*-----BEGIN CERTIFICATE-----{_SPACE}*\n[A-Za-z0-9+/= \t\r\n]+\n-----END CERTIFICATE-----)+{_SPACE}*"
+)
 _MOST_PEM = 20_000
 
 

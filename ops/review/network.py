@@ -32,6 +32,10 @@ _WORLD = frozenset({"0.0.0.0/0", "::/0"})
 _SOURCE_GROUPS = ("referencedSecurityGroupId", "sourceSecurityGroupId")
 _FLAGS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
 _GONE = ("delete", "discard")
+_HIDDEN = (
+    "the machines' start is known after up, and with it their proxy and authorities: make the file system that they "
+    "mount in a change of its own"
+)
 
 
 def findings(steps: list[Step]) -> Iterator[Finding]:
@@ -264,14 +268,20 @@ def _prevention(step: Step) -> Iterator[Finding]:
 
 
 def _outside(steps: list[Step]) -> Iterator[Finding]:
-    """Another proxy or other authorities of machines, each told once for all of their templates."""
+    """Another proxy or other authorities of machines, each told once for all of their templates.
+
+    A new template is compared with those that stood: a queue that goes and comes under another name has one.
+    """
     said: dict[tuple[Severity, str], list[Step]] = {}
-    for step in steps:
-        if step.type in (_TEMPLATE, *TEMPLATES) and step.op in ("update", "replace"):
-            old, new = (_boot(side) for side in (step.old, step.new))
-            if old and new:
-                for each in [*_proxies(old, new), *_authorities(old, new)]:
-                    said.setdefault(each, []).append(step)
+    live = [step for step in steps if step.type in (_TEMPLATE, *TEMPLATES)]
+    stood = next((boot for step in live if (boot := _boot(step.old))), "")
+    for step in live:
+        new = _boot(step.new)
+        if step.op in ("create", "update", "replace") and new and (old := _boot(step.old) or stood):
+            for each in [*_proxies(old, new), *_authorities(old, new)]:
+                said.setdefault(each, []).append(step)
+        elif step.op in ("update", "replace") and _boot(step.old):
+            said.setdefault(("high", _HIDDEN), []).append(step)
     for (severity, title), changed in said.items():
         names = tuple(sorted(step.name for step in changed))
         yield Finding(severity, "network-opened", names[0], changed[0].urn, title, names)
@@ -300,7 +310,7 @@ def _authorities(old: str, new: str) -> Iterator[tuple[Severity, str]]:
 
 def _trusted(text: str) -> Iterator[tuple[str, str]]:
     """(certificate, its common name)"""
-    for pem in re.findall(r"-----BEGIN CERTIFICATE-----[\w+/=\s]+-----END CERTIFICATE-----", text):
+    for pem in re.findall(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\r\n]+-----END CERTIFICATE-----", text):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         with contextlib.suppress(ssl.SSLError):
             context.load_verify_locations(cadata=pem)

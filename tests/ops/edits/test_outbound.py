@@ -1,12 +1,14 @@
 """Proxies, authorities and keys of machines in a review."""
 
 import json
+import re
 
 import pytest
 
 from components.outbound import proxy_variables
 from components.services.batch.user_data import Way, user_data
-from tests.ops.review_steps import step, told, urn
+from ops.review.markdown import render
+from tests.ops.review_steps import reviewed, step, told, urn
 from tests.tls_server import Authority
 
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
@@ -60,9 +62,34 @@ def test_another_way_out_is_told(kind, old, new, said):
     assert all(finding.details == ("a", "b") for finding in found)
 
 
-def test_a_boot_script_that_is_not_known_says_nothing():
+def test_a_boot_script_that_is_known_after_up_is_told():
+    """A file system that is made in the same change would hide an authority."""
     before, unknown = booted(proxy=PROXY)[LAUNCH], {"userData": UNKNOWN}
-    assert told(step("update", LAUNCH, old=before, new=unknown), kind="network-opened") == []
+    (found,) = told(step("update", LAUNCH, old=before, new=unknown), kind="network-opened")
+    assert (found.severity, found.title[:47]) == ("high", "the machines' start is known after up, and with")
+    assert told(step("create", LAUNCH, new=unknown), kind="network-opened") == []
+
+
+@pytest.mark.parametrize("kind", [LAUNCH, TEMPLATE])
+def test_the_template_of_a_new_queue_is_compared_with_those_that_stood(kind):
+    """Whoever gives all queues new names at once makes new templates alone."""
+    before, after = booted(proxy=PROXY)[kind], booted(proxy=PROXY, certificates=COMPANY)[kind]
+    gone, same = step("delete", kind, "a", old=before), step("create", kind, "b", new=before)
+    assert told(gone, same, kind="network-opened") == []
+    new = step("create", kind, "b", new=after)
+    (found,) = told(gone, new, kind="network-opened")
+    assert (found.severity, found.title[:39]) == ("high", "machines and jobs trust Example CA: who")
+    assert told(new, kind="network-opened") == []
+
+
+@pytest.mark.parametrize("name", ["a\nb <img src=x> [x](http://x.test) @team", "\x1b[31mred"])
+def test_the_name_of_an_authority_is_text_alone(name):
+    """Whoever makes the certificate chooses it."""
+    kind = LAUNCH
+    change = step("update", kind, old=booted()[kind], new=booted(certificates=Authority(name=name).pem)[kind])
+    shown = render(reviewed(change))
+    assert "machines and jobs trust" in shown
+    assert not re.search(r"<img|\]\(http|\x1b|(?<!`)@team", shown)
 
 
 OWN = {

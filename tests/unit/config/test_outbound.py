@@ -25,8 +25,19 @@ def test_authorities_are_taken_with_any_line_ends():
         (Authority().pem.replace("MII", "AII", 1).replace("MIIB", "AIIB"), "OpenSSL can read"),
         (Authority().pem.replace("\n", " "), "`openssl x509 -in FILE`"),
         ("".join(Authority(name=f"root {number}").pem for number in range(40)), "at most 20,000 characters"),
+        (Authority().pem.replace("MII", "M\u00a0II", 1), "`openssl x509 -in FILE`"),
+        (Authority().pem.replace("\n", "\u2028"), "`openssl x509 -in FILE`"),
     ],
-    ids=["expired", "a server's own", "twice", "damaged", "of one line", "a whole bundle"],
+    ids=[
+        "expired",
+        "a server's own",
+        "twice",
+        "damaged",
+        "of one line",
+        "a whole bundle",
+        "a strange space",
+        "strange lines",
+    ],
 )
 def test_what_vouches_for_nobody_is_refused(made: str, allowed: str):
     with pytest.raises(ConfigError) as caught:
