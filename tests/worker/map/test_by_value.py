@@ -205,6 +205,20 @@ def step(n):
     assert [len((session.folder / f"ran-{n}").read_text()) for n in range(3)] == [1, 1, 1]
 
 
+_MISTAKEN = """
+import threading
+lock = threading.Lock()
+cycle = []
+cycle.append(cycle)
+class Holder:
+    def __init__(self): self.held = threading.Lock()
+    def run(self, x): return x
+holder = Holder()
+def lazy(x): yield x
+async def later(x): return x
+"""
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -219,11 +233,20 @@ def step(n):
         ("lambda x, y: x, [1]", "cannot be called with 1 value an item: missing a required argument: 'y'."),
         ("lambda x, y: x, [1], 'abc'", "items is 'abc', one of several lists, and it is no list of values."),
         ("lambda x: x, [1], timeout='soon'", "timeout is 'soon'; it must be a time such as 90s or 2h"),
+        ("None, [1]", "function is None; it must be a function, or 'module:function'"),
+        (
+            "holder.run, [1]",
+            "function is Holder.run; an object that it uses is a lock, which cannot leave this process",
+        ),
+        ("lazy, [1]", "function is lazy, which returns a generator: none of its code runs"),
+        ("later, [1]", "function is later, which returns a coroutine: none of its code runs"),
+        ("lambda x: x, ['a\\nb']", "Put any other text into a list or dict."),
+        ("lambda x: x, 5", "items is 5. Give a list (of URIs or tidemill.Item; for a function, of values too)"),
         ("7, [1]", "it must be a function, or 'module:function'"),
     ],
 )
 def test_mistakes_are_one_sentence_and_nothing_is_started(session, call, said):
-    told = session.run(call, "import threading\nlock = threading.Lock()\ncycle = []\ncycle.append(cycle)")
+    told = session.run(call, _MISTAKEN)
     assert said in told["error"]
     assert "\n" not in told["error"]
     assert told["jobs"] == []

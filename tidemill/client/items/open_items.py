@@ -68,7 +68,9 @@ def _checked(items: Any) -> Iterable[str | Path | Item]:
     if hasattr(items, "columns"):
         raise wrong_items(f"items is a {kind}.", "Give a DataFrame of pandas or polars, or a list of tidemill.Item.")
     if isinstance(items, (Mapping, bytes)) or not isinstance(items, Iterable):
-        advice = "Give a list of URIs or tidemill.Item, or the path of a list or folder."
+        advice = (
+            "Give a list (of URIs or tidemill.Item; for a function, of values too), or the path of a list or folder."
+        )
         raise wrong_items(f"items is {shown(items)}.", advice)
     return items
 

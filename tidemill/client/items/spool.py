@@ -127,7 +127,8 @@ class Spool:
                 f"{where} is {shown(uri)}; an item is a text (a URI or a path), a Path or a tidemill.Item."
             )
         if "\0" in uri or "\n" in uri:
-            raise wrong_items(f"{where} is {shown(uri)}, which holds a NUL or a line break.", "Rename it.")
+            fix = "A text is a URI or a path: rename it. Put any other text into a list or dict."
+            raise wrong_items(f"{where} is {shown(uri)}, which holds a NUL or a line break.", fix)
         if not encodable(uri):
             raise wrong_items(f"{where} is {uri!r}, which is not UTF-8.", "Give an item whose name is UTF-8 text.")
         if not uri.strip():

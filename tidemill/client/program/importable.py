@@ -40,6 +40,9 @@ class ShippedFunction(NamedTuple):
     takes_input: bool | None
 
 
+_LAZY = "which returns a {}: none of its code runs until somebody {} that, and a machine does not."
+
+
 def shipped(
     function: Callable[..., Any] | str, item_class: type | None = None, item_type: str | None = None
 ) -> ShippedFunction:
@@ -57,6 +60,13 @@ def shipped(
     if not by_name and not callable(function):
         fix = "Give the function itself, or the name of one that machines can import."
         raise CallerError.about("function", function, "a function, or 'module:function'", fix)
+    if inspect.isgeneratorfunction(function):
+        raise _wrong(
+            f"function is {_said(function)}, {_LAZY.format('generator', 'iterates')}", "Return a list instead."
+        )
+    if inspect.iscoroutinefunction(function):
+        fix = "Give a plain function that calls `asyncio.run`."
+        raise _wrong(f"function is {_said(function)}, {_LAZY.format('coroutine', 'awaits')}", fix)
     made: dict[str, Any] = {}
     name, folder = (function, None) if by_name else _named(function, made)
     if item_class is not None:

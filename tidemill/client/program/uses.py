@@ -264,7 +264,7 @@ class Uses:
             )
 
     def _refused(self, why: str, fix: str) -> CallerError:
-        uses = f"; `{self._path[-1]}`, which it uses, " if self._path else ", which "
+        uses = f"; `{self._path[-1]}`, which it uses, " if self._path else "; an object that it uses "
         return CallerError(f"function is {self._name}{uses}{why}.", fix, what="function")
 
 

@@ -29,6 +29,9 @@ def call_for_each(
 ) -> MappedValues:
     """See `Pipeline.map`. `settings` are keywords of a request."""
     check_keywords("map", settings, KEYWORDS - {"command", "items", "function"})
+    if function is None:  # a cell whose function was not kept: f = decorate(f)
+        fix = "Give the function itself, or the name of one that machines can import."
+        raise CallerError.about("function", function, "a function, or 'module:function'", fix)
     if settings.get("longest_first"):
         fix = "Use `submit`, whose results say which item each is of."
         raise CallerError("longest_first changes the order of the values that `map` yields.", fix)
