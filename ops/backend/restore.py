@@ -21,6 +21,7 @@ from ops.backend import Bucket, Version
 from ops.clouds import facts
 from ops.engine import answered
 from ops.project import engine_name, project_name
+from tidemill.visible import visible
 
 _SHOWN = 20
 """An `up` writes a version for each step."""
@@ -190,7 +191,9 @@ def _holder(content: bytes) -> str:
     """Source: lockContent in https://github.com/pulumi/pulumi/blob/master/pkg/backend/diy/lock.go"""
     try:
         lock = json.loads(content)
-        return f"by {lock['username']} on {lock['hostname']} (process {lock['pid']}) since {lock['timestamp']}"
+        told = f"by {lock['username']} on {lock['hostname']} (process {lock['pid']}) since {lock['timestamp']}"
+        # Whoever deploys may write a lock, and an administrator's terminal shows it.
+        return visible(" ".join(told.split()))
     except (ValueError, KeyError, TypeError):
         return "by a lock that cannot be read"
 

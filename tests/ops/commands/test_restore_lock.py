@@ -117,3 +117,13 @@ def test_one_that_is_killed_is_typed_again(bucket, at):
         restored(bucket)
     restored(bucket, unlock=True)
     assert (bucket.live(STATE), bucket.live(LOCKS)) == ({STATE: state(3)}, {})
+
+
+def test_what_a_lock_says_steers_no_terminal(bucket):
+    """Whoever may deploy may write one."""
+    hostile = {**LOCK, "username": "ann\x1b[2J\nlocked: by nobody"}
+    bucket.write(f"{LOCKS}up.json", json.dumps(hostile).encode())
+    (told,) = [
+        line for line in Backend(bucket, ".pulumi/", "vision-dev").listing().split("\n") if line.startswith("locked")
+    ]
+    assert told.startswith("locked: by ann\N{REPLACEMENT CHARACTER}[2J locked: by nobody on laptop")
