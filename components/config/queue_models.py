@@ -272,7 +272,7 @@ class Queue(Model):
         default="disk",
         description="`local`: scratch and cache on the machines' own NVMe disks, which are faster and part of a "
         "machine's price. Every type must have scratch_gib of them (AWS: c7gd, m6id, i4i and most GPU families; GCP: "
-        "the -lssd types of c3, c3d, c4, c4a, c4d, and all of a2-ultra and a3).",
+        "the -lssd types of c3, c3d, c4, c4a, c4d, and all of a2-ultra, a3, a4, z3).",
     )
     secrets: dict[EnvironmentKey, Annotated[Text, _SECRET]] = Field(
         default={},

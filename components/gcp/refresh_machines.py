@@ -2,11 +2,12 @@
 
 Needs a Google login (application default credentials) with ``compute.machineTypes.list`` on a project and nothing else;
 costs nothing. A type that is in one zone of the world is listed if ``families.json`` has its family. Bare-metal and
-shared-core types are left out. Which GPUs can be attached to an n1 machine, and which types are sold on some markets
-only, is no property of the type: those facts are ours.
+shared-core types are left out. Which GPUs can be attached to an n1 machine, which types are sold on some markets
+only, and how large a local disk is, is no property of the type: those facts are ours.
 Sources: https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList,
-https://cloud.google.com/compute/docs/gpus#t4-gpus and
-https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines
+https://cloud.google.com/compute/docs/gpus#t4-gpus,
+https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines and
+https://docs.cloud.google.com/compute/docs/compute-optimized-machines
 """
 
 import argparse
@@ -31,6 +32,8 @@ GPUS = {
     "nvidia-h100-80gb": ("H100", 81920),
     "nvidia-h100-mega-80gb": ("H100", 81920),
     "nvidia-h200-141gb": ("H200", 144384),
+    "nvidia-b200": ("B200", 184320),
+    "nvidia-rtx-pro-6000": ("RTX PRO 6000", 98304),
 }
 """Name and memory in MiB by accelerator.
 Source: https://cloud.google.com/compute/docs/gpus"""
@@ -39,14 +42,19 @@ MOST_CPUS_OF_A_T4 = 32
 
 SOLD = {
     **dict.fromkeys(("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"), ("spot",)),
-    "a3-ultragpu-8g": ("spot", "reserved"),
+    **dict.fromkeys(("a3-ultragpu-8g", "a4-highgpu-8g"), ("spot", "reserved")),
+    "h3-standard-88": ("on_demand",),
 }
-"""Markets of the types that are not sold On-Demand, but for Flex-start: a group has it by resize requests alone, which
-the autoscaler does not make."""
+"""Markets of the types that are not sold both On-Demand and as Spot. Flex-start is none: a group has it by resize
+requests alone, which the autoscaler does not make."""
 LOCAL_SSD_GIB = 375
-"""Source: https://cloud.google.com/compute/docs/disks/local-ssd"""
+DISKS_GIB = {"z3": 3000}
+"""Size of a local disk by series, where it is not `LOCAL_SSD_GIB`.
+Source: https://cloud.google.com/compute/docs/disks/local-ssd"""
+ALIASES = ("z3-highmem-88", "z3-highmem-176")
+"""Second names of types whose first name tells the disks: z3-highmem-88-highlssd, z3-highmem-176-standardlssd."""
 
-_PREDEFINED = re.compile(r"[a-z0-9]+-(standard|highcpu|highmem|(high|mega|ultra)gpu)-\d+g?(-lssd)?")
+_PREDEFINED = re.compile(r"[a-z0-9]+-(standard|highcpu|highmem|(high|mega|ultra)gpu)-\d+g?(-(standard|high)?lssd)?")
 _PAGE = 500
 
 
@@ -60,7 +68,7 @@ def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
         if not _PREDEFINED.fullmatch(entry["name"]) or entry.get("isSharedCpu") or entry.get("deprecated"):
             continue
         machine = _type(entry)
-        if not has_row("gcp", machine.family):
+        if machine.type in ALIASES or not has_row("gcp", machine.family):
             continue
         by_name[machine.type] = machine
         if machine.type.startswith(("n1-standard-", "n1-highmem-")) and machine.cpus <= MOST_CPUS_OF_A_T4:
@@ -84,7 +92,7 @@ def _type(entry: Mapping[str, Any]) -> MachineType:
         gpu_memory_mib=mib,
         efas=0,
         disks=disks,
-        disk_gib=LOCAL_SSD_GIB if disks else None,
+        disk_gib=DISKS_GIB.get(entry["name"].partition("-")[0], LOCAL_SSD_GIB) if disks else None,
         markets=SOLD.get(entry["name"], MARKETS),
     )
 

@@ -40,8 +40,8 @@ MACHINES = (
         BOTH,
         "Machines with Arm, GPUs, Neuron and Hyperdisk start the worker",
         "set worker_image_arm64; add queues of families [c7g], [inf2] and your GPUs' (g6f with 2 vCPUs too), on GCP "
-        "[t2a], [n2, t2a], [c4], [a2] and [a3-ultra]; pulumi up; submit two items to each, of all GPUs of a machine "
-        "with `nvidia-smi` and deviceQuery, on inf2 with `ls /dev/neuron*`",
+        "[t2a], [n2, t2a], [c4], [h3], [z3], [g4], [a2] and [a3-ultra]; pulumi up; submit two items to each, of all "
+        "GPUs of a machine with `nvidia-smi` and deviceQuery, on inf2 with `ls /dev/neuron*`",
         "all items succeed within 30 minutes, and no GPU answers `system not yet initialized`. AWS: Batch took "
         "ECS_AL2023 for arm64 and for the Neuron image, and a driver of 595 or later means that g7 needs no image of "
         "its own any more. GCP: the templates are taken with secure boot and without a "

@@ -38,7 +38,6 @@ _FAMILY = re.compile(r"(?P<name>[A-Z]\d+[A-Z]?)( AMD| Arm| Predefined)?")
 _REGION = re.compile(r"[a-z0-9-]+")
 """A region's name becomes a file's."""
 _PART = re.compile(r"(?P<spot>Spot Preemptible )?(?P<family>[\w ]+?) Instance (?P<part>Core|Ram) running in .+")
-_GPU = re.compile(r"Nvidia (?P<model>[A-Z][\w ]+?) GPU (attached to (?P<spot>Spot Preemptible) VMs )?running in .+")
 _DISK = re.compile(
     r"((?P<spot>Spot Preemptible )?(?P<family>[\w ]+?) Instance Local SSD"
     r"|SSD backed Local Storage( attached to (?P<attached>Spot Preemptible) VMs?)?)( (running )?in .+)?"
@@ -52,8 +51,14 @@ _GPUS = {
     "H100 80GB": ("a3",),
     "H100 80GB Mega": ("a3-mega",),
     "H200 141GB": ("a3-ultra",),
+    "RTX 6000 96GB": ("g4",),
 }
-"""The families that have a model."""
+"""The families that have a model. An a4 has none: its one SKU (`A4 Nvidia B200 (1 gpu slice)`) is for all parts of
+a machine, so that its price stays unknown."""
+_GPU = re.compile(
+    rf"(Nvidia )?(?P<model>{'|'.join(_GPUS)})( GPU)? (attached to (?P<spot>Spot Preemptible) VMs )?running in .+"
+)
+"""The catalogue says `Nvidia L4 GPU` and `H200 141GB GPU`."""
 _SERVICES = {
     "disk_gib_month": re.compile(r"Balanced PD Capacity( in .+)?"),
     "public_ipv4_hour": re.compile("External IP Charge on a Standard VM"),

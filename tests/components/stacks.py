@@ -72,15 +72,18 @@ def queue_of(cloud: str, family: str) -> dict[str, Any]:
 
 
 BLOCK = {"capacity": [{"market": "on_demand", "max_cpus": 192, "reservation": "cr-0123456789abcdef0", "block": True}]}
-RESERVED = {"capacity": [{"market": "on_demand", "max_cpus": 224, "reservation": "h200"}]}
+RESERVED = {"capacity": [{"market": "on_demand", "max_cpus": 224, "reservation": "gpus"}]}
 QUEUES: dict[str, dict[str, dict[str, Any]]] = {
     "aws": {
         **{family: queue_of("aws", family) for family in ("c8i", "m8g", "g6e", "g7", "inf2", "trn1", "hpc7a", "p4de")},
         "p5en": queue_of("aws", "p5en") | BLOCK,
     },
     "gcp": {
-        **{family: queue_of("gcp", family) for family in ("c4", "n4", "n1-t4", "a2", "a2-ultra", "a3")},
-        "a3-ultra": queue_of("gcp", "a3-ultra") | RESERVED,
+        **{
+            family: queue_of("gcp", family)
+            for family in ("c4", "n4", "n1-t4", "a2", "a2-ultra", "a3", "g4", "h3", "z3")
+        },
+        **{family: queue_of("gcp", family) | RESERVED for family in ("a3-ultra", "a4")},
     },
 }
 QUEUES["aws"]["p5en"]["machines"] |= {"zones": ["a"]}

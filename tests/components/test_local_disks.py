@@ -134,6 +134,19 @@ def test_a_queue_on_aws_pays_for_no_scratch_disk():
     assert template["blockDeviceMappings"][0]["ebs"]["volumeSize"] == 50
 
 
+@pytest.mark.parametrize(
+    ("machines", "scratch", "taken"),
+    [
+        ({"families": ["z3"], "cpus": 88}, {}, "z3-highmem-88-standardlssd"),
+        ({"families": ["z3"], "cpus": 88}, {"scratch_gib": 100}, "z3-highmem-88-standardlssd"),
+        ({"families": ["z3"], "cpus": 22, "exclude": ["z3-highmem-22-standardlssd"]}, {"scratch_gib": 9000},
+         "z3-highmem-22-highlssd"),
+    ],
+)  # fmt: skip
+def test_of_two_types_with_disks_a_queue_takes_the_one_with_fewer(machines, scratch, taken):
+    assert made("demo-gcp", "compute.RegionInstanceTemplate", machines=machines, **scratch)["machineType"] == taken
+
+
 def test_a_queue_on_gcp_takes_types_with_disks():
     template = made("demo-gcp", "compute.RegionInstanceTemplate", machines={"families": ["c3d"], "cpus": 16})
     assert template["machineType"] == "c3d-standard-16-lssd"

@@ -192,6 +192,10 @@ def test_machines_start_in_a_capacity_block(made):
         ("a2-ultra", "pd-balanced", "SPOT", None),
         ("a3", "pd-balanced", "SPOT", None),
         ("a3-ultra", "hyperdisk-balanced", "RESERVATION_BOUND", None),
+        ("a4", "hyperdisk-balanced", "RESERVATION_BOUND", None),
+        ("g4", "hyperdisk-balanced", "SPOT", None),
+        ("h3", "pd-balanced", "STANDARD", None),
+        ("z3", "pd-balanced", "SPOT", None),
     ],
 )
 def test_a_template_has_the_disk_and_the_market_of_its_family(made, family, disk, model, gpus):
@@ -221,6 +225,10 @@ def test_a_template_has_the_disk_and_the_market_of_its_family(made, family, disk
         ("gcp", "a3", {"capacity": [{"market": "on_demand", "max_cpus": 26}]}, "capacity[0].market", "only on Spot"),
         ("gcp", "a3-ultra", {"capacity": [{"market": "on_demand", "max_cpus": 224}]}, "capacity[0].market",
          "if reserved or on Spot"),
+        ("gcp", "a4", {"capacity": [{"market": "on_demand", "max_cpus": 224}]}, "capacity[0].market",
+         "if reserved or on Spot"),
+        ("gcp", "h3", {"capacity": [{"market": "spot", "max_cpus": 88}]}, "capacity[0].market", "only On-Demand"),
+        ("gcp", "g4", {"scratch": "local"}, "scratch", "z3 in this size"),
         ("gcp", "c4", {"capacity": [{"market": "spot", "max_cpus": 64, "block": True}]}, "capacity[0].block",
          "only on AWS"),
     ],

@@ -631,6 +631,8 @@ SKUS = [
     sku("N2 Instance Core running in Americas", 5, usage="Commit1Yr"),
     sku("Nvidia L4 GPU running in Americas", 0.56004),
     sku("Nvidia Tesla T4 GPU running in Americas", 0.35),
+    *parts("G4", 0.04891, 0.00587),
+    sku("RTX 6000 96GB running in Americas", 1.09565),
     sku("Nvidia L4 GPU attached to Spot Preemptible VMs running in Americas", 0.2, usage="Preemptible"),
     sku("Balanced PD Capacity", 0.1, "GiBy.mo"),
     sku("Regional Balanced PD Capacity", 0.2, "GiBy.mo"),
@@ -669,6 +671,7 @@ def test_gcp_is_asked_page_by_page_and_machines_are_their_parts(tmp_path):
     assert listed["n2-standard-16"] == 0.776944
     assert listed["n2d-highcpu-2"] == round(2 * 0.027502 + 2 * 0.003686, 6)
     assert listed["g2-standard-24"] == round(24 * 0.024988 + 96 * 0.002927 + 2 * 0.56004, 6)
+    assert listed["g4-standard-96"] == round(2 * 4.49993, 6)
     assert listed["n1-standard-8"] == 0.379998
     assert listed["n1-standard-8+1t4"] == 0.729998
     assert found["spot"].found["n2-standard-16"] == [0.239808, 0.239808]

@@ -88,13 +88,14 @@ def _machines(path: Path, queue: Queue) -> None:
     check_kinds(path, queue, "gcp")
     _accelerators(path, queue)
     selected = of_size(wanted.families, cpus.max, local=queue.scratch == "local")
-    check_scratch(path, queue, "gcp", selected)
+    left = left_in(path, queue, selected) if selected else []
+    check_scratch(path, queue, "gcp", left)
     if not selected:
         families = machines.families("gcp")
         sizes = "; ".join(f"{family}: {machines.sizes(families[family])}" for family in wanted.families)
         raise ConfigError(key_path(here), str(cpus.max), f"a size of the families ({sizes})", "Take one of the sizes")
     check_image(path, queue, GCP_IMAGE, "projects/<project>/global/images/<image> or .../images/family/<family>")
-    common.check_fit(path, queue, "gcp", left_in(path, queue, selected), "raise machines.cpus")
+    common.check_fit(path, queue, "gcp", left, "raise machines.cpus")
 
 
 def _processors(config: StackConfig, path: Path, queue: Queue) -> None:

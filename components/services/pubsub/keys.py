@@ -49,7 +49,8 @@ def one_size(
     """The machine types of one size: at most one per family, in the order of ``wanted``.
 
     Of the types of a family with ``size`` vCPUs it is the one with the least memory among those that run the most
-    items side by side: more memory would be paid for and left idle. Families without such a type are left out.
+    items side by side, and of these the one with the fewest local disks: more of either would be paid for and left
+    idle. Families without such a type are left out.
 
     Args:
         wanted: families, the preferred one first.
@@ -61,7 +62,7 @@ def one_size(
         types = [each for each in of_size([family], size, local=local) if each.type not in exclude]
         counts = {each: slots(pubsub.SERVICE, each, item) for each in types}
         if any(counts.values()):
-            chosen.append(min(counts, key=lambda each: (-counts[each], each.memory_mib)))
+            chosen.append(min(counts, key=lambda each: (-counts[each], each.memory_mib, each.local_gib)))
     return chosen
 
 

@@ -1,6 +1,7 @@
 """A config on GCP: its defaults, its machines, and what a preview says of it."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,10 +79,12 @@ def test_memory_goes_by_shape(series: str, shape: str, gib_a_cpu: float):
 def test_the_number_of_a_types_name_is_its_vcpus():
     for family, types in machines.families("gcp").items():
         for machine in types:
-            number = machine.type.removesuffix("-lssd").rpartition("-")[2]
+            number = re.sub("-(standard|high)?lssd$", "", machine.type).rpartition("-")[2]
             assert int(number.removesuffix("g")) == (machine.gpus if number.endswith("g") else machine.cpus)
             assert machine.type.startswith(family.partition("-")[0] + "-")
-            assert (machine.gpus > 0) is (family.partition("-")[0] in ("a2", "a3", "g2") or family == "n1-t4")
+            assert (machine.gpus > 0) is (
+                family.partition("-")[0] in ("a2", "a3", "a4", "g2", "g4") or family == "n1-t4"
+            )
             assert (machine.attach is not None) is (family == "n1-t4")
 
 
@@ -179,7 +182,8 @@ def described() -> list[dict[str, Any]]:
         if not machine.attach
     ]
     shared = {"name": "e2-standard-99", "guestCpus": 2, "memoryMb": 4096, "isSharedCpu": True}
-    others = [{"name": name, "guestCpus": 8, "memoryMb": 1} for name in ("c3-standard-192-metal", "e2-micro", "m3-x-1")]
+    names = ("c3-standard-192-metal", "e2-micro", "m3-x-1", "z3-highmem-88", "z3-highmem-192-highlssd-metal")
+    others = [{"name": name, "guestCpus": 8, "memoryMb": 1} for name in names]
     return [*reversed(types), *types, shared, *others]
 
 
