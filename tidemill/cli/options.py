@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import click
 
@@ -42,7 +43,26 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
 max_usd = click.option(
     "--max-usd", type=float, metavar="USD", help="New limit of the job's cost in USD, all rounds together."
 )
-job_argument = click.argument("job", metavar="JOB")
+
+
+def complete_job(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Names and ids of jobs that begin with what was typed, in a store of this machine. A cloud is not asked: that may
+    take seconds, and a login."""
+    from tidemill.errors import TidemillError
+
+    try:
+        uri = pipeline_uri(ctx.params.get("pipeline"))
+    except (click.ClickException, TidemillError):
+        return []
+    if not uri.startswith("file://"):
+        return []
+    store = Path(unquote(uri.removeprefix("file://"))).parent
+    ids = [path.parent.name for path in store.glob("jobs/*/job.json")]
+    both = {*ids, *(id_.rpartition("-")[0] for id_ in ids)}
+    return sorted(one for one in both if one.startswith(typed))
+
+
+job_argument = click.argument("job", metavar="JOB", shell_complete=complete_job)
 
 
 def pipeline_uri(pipeline: str | None) -> str:

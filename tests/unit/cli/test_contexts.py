@@ -178,6 +178,22 @@ def test_verbs_options_and_contexts_are_completed(uris):
     assert completed(["tidemill", "nonsense", "x"]) == ["x"]
 
 
+def test_jobs_of_a_store_of_this_machine_are_completed(tmp_path, monkeypatch):
+    monkeypatch.delenv("TIDEMILL_PIPELINE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert completed(["tidemill", "status", "wo"]) == ["wo"]
+    for folder, file in (("words-0a1b2c3d", "job.json"), ("tiles-0a1b2c3d", "job.json"), ("words-half", "manifest")):
+        (tmp_path / "a b/jobs" / folder).mkdir(parents=True)
+        (tmp_path / "a b/jobs" / folder / file).touch()
+    here = {"TIDEMILL_PIPELINE": f"file://{tmp_path}/a%20b/pipeline.json"}
+    assert completed(["tidemill", "fetch", "wo"], **here) == ["words", "words-0a1b2c3d"]
+    (tmp_path / "a b").rename(tmp_path / ".tidemill")
+    (tmp_path / ".tidemill/pipeline.json").touch()
+    assert completed(["tidemill", "status", ""]) == ["tiles", "tiles-0a1b2c3d", "words", "words-0a1b2c3d"]
+    # No cloud is asked.
+    assert completed(["tidemill", "status", "wo"], TIDEMILL_PIPELINE="s3://nowhere/pipeline.json") == ["wo"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_has_a_script(shell, capsys):
     assert main(["completion", shell]) == 0
