@@ -79,6 +79,34 @@ PLATFORM = (
     ),
     Check(
         BOTH,
+        "Machines boot and work behind a proxy",
+        "in a network whose only way out is the proxy: proxy: {url: http://PROXY:3128}; pulumi up; submit an item with "
+        "`curl -sI https://example.org`; look at the proxy's log",
+        "the machine joins and the item succeeds; the proxy's log has the registry and example.org, and on GCP none of "
+        "Google's APIs.",
+        "AWS: /var/log/cloud-init-output.log; compare the drop-ins of components/services/batch/user_data.py. GCP: "
+        "`tidemill doctor`; compare components/outbound.py and components/services/pubsub/cloud_init.py.",
+    ),
+    Check(
+        BOTH,
+        "Machines start with disks under a key",
+        "disks: {kms_key: create}; pulumi up; submit; then the same with a key of your own that admits what "
+        "docs/networks.md names",
+        "machines start with both keys, and the cloud's description of a machine's disk names the key.",
+        "A machine ends at once with Client.InvalidKMSKey (AWS), or the group's errors have a 403 of Cloud KMS (GCP): "
+        "correct whom the key admits, in components/aws/key.py or components/gcp/key.py.",
+    ),
+    Check(
+        BOTH,
+        "Connections are logged",
+        "network: {create: {flow_logs_days: 30}}; pulumi up as CI; submit; after 15 minutes, aws logs tail GROUP, or "
+        "gcloud logging read --bucket BUCKET --view _AllLogs --location REGION",
+        "lines with the machines' addresses; `up` is denied nothing, and a second `up` changes nothing.",
+        "AWS: `aws ec2 describe-flow-logs` has DeliverLogsErrorMessage; correct the role in "
+        "components/aws/flow_logs.py. GCP: the sink's filter in components/gcp/flow_logs.py.",
+    ),
+    Check(
+        BOTH,
         "`pulumi destroy` leaves nothing",
         "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",
         "no error; buckets, repositories and machines are gone.",
