@@ -264,7 +264,8 @@ class AwsNetwork(pulumi.ComponentResource):
             subnet_id=subnet.id,
             tags=self._tags(f"nat{suffix}"),
             # The address needs the internet gateway, and AWS refuses to detach the gateway while the address is mapped.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[gateway]),
+            # A gateway that moves takes its address along, which serves one at a time.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[gateway], delete_before_replace=True),
         )
 
     def _security_group(self, suffix: str, description: str) -> aws.ec2.SecurityGroup:

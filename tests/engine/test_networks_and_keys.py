@@ -40,6 +40,10 @@ def test_a_gateway_per_zone_comes_and_goes_without_a_replacement(cloud, new_proj
         assert changed == {"RouteTableAssociation", "VpcEndpoint"}
         assert len(project.resources("aws:ec2/natGateway:NatGateway")) == 1 + per_zone
         assert project.up("--expect-no-changes").ok().plan == []
+    with project.config() as config:
+        config["tidemill:network"] = {"create": {"egress": "nat", "zone_names": ["b", "c"]}}
+    project.up().ok()
+    assert project.up("--expect-no-changes").ok().plan == []
     project.destroy().ok()
 
 
