@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 _PROTECTED = re.compile(r'resource "(urn:pulumi:[^"]+)"[^"]*protect', re.DOTALL)
+_ABSENT = re.compile(r"no stack named '?([\w./-]+)'? found")
 _REPLACEABLE = (
     "aws:batch/computeEnvironment:ComputeEnvironment",
     "aws:batch/jobQueue:JobQueue",
@@ -57,9 +58,15 @@ def summary(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def advice(messages: Iterable[str]) -> list[str]:
-    """The remedy for each protected resource that the engine refused to delete or replace."""
+    """The remedy for a stack that the backend lacks, and for each protected resource that the engine refused to
+    delete or replace."""
+    messages = list(messages)
+    absent = [name for message in messages for name in _ABSENT.findall(message)]
     urns = [urn for message in messages for urn in _PROTECTED.findall(message)]
-    return [f"{urn.split('::', 3)[3]} is protected. {remedy(*urn.split('::', 3)[2:])}" for urn in dict.fromkeys(urns)]
+    return [
+        *(f"The backend has no {name}: log in to the right one, or make it (docs/teams.md)." for name in absent),
+        *(f"{urn.split('::', 3)[3]} is protected. {remedy(*urn.split('::', 3)[2:])}" for urn in dict.fromkeys(urns)),
+    ]
 
 
 def remedy(kind: str, name: str) -> str:

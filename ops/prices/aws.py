@@ -21,7 +21,7 @@ from ops.prices import pages, price_list
 from ops.prices.advisor import Feed
 from ops.prices.pages import ExpiredTokenError, Page, Pages
 from ops.prices.price_list import Row
-from ops.prices.region import INTERRUPTION, OFFERINGS, ON_DEMAND, SERVICES, SPOT, Answer, RefusedError, today
+from ops.prices.region import INTERRUPTION, OFFERINGS, ON_DEMAND, SERVICES, SPOT, Answer, RefusedError, today, why
 from ops.prices.spot_page import Page as SpotPage
 from tidemill.machines import table as machine_table
 
@@ -124,7 +124,7 @@ class Aws:
         try:
             values = asked(region)
         except _REFUSALS as error:
-            return Answer(part, source, refused=f"{type(error).__name__}: {error}")
+            return Answer(part, source, refused=why(error))
         # The price list and the feed have all types; those that no queue may start yet are kept too.
         names = _SERVICES if part == SERVICES else [machine.type for machine in machine_table("aws").types]
         wanted = _SERVICES if part == SERVICES else _startable()

@@ -21,7 +21,7 @@ from components import machines
 from components.machines import MachineType
 from ops.prices import pages
 from ops.prices.pages import ExpiredTokenError, Page, Pages
-from ops.prices.region import ON_DEMAND, SERVICES, SPOT, Answer, RefusedError
+from ops.prices.region import ON_DEMAND, SERVICES, SPOT, Answer, RefusedError, why
 from tidemill.prices import HOURS_A_MONTH
 
 CATALOG = "https://cloudbilling.googleapis.com/v1"
@@ -120,7 +120,7 @@ class Gcp:
         try:
             return self._pages.rows(self._asker())
         except (GoogleAuthError, RequestException, ExpiredTokenError, ValueError, KeyError) as error:
-            raise RefusedError(f"{type(error).__name__}: {error}") from error
+            raise RefusedError(why(error)) from error
 
     def _asker(self) -> Callable[[str], Page]:
         session = self._session or _login()

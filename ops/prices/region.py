@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.error import HTTPError, URLError
 
 import click
 
@@ -26,6 +27,13 @@ def today() -> datetime.date:
 
 class RefusedError(Exception):
     """A cloud cannot be asked at all."""
+
+
+def why(error: Exception) -> str:
+    """The reason why a cloud did not answer. urllib wraps the reason in one of its own, without a word more."""
+    if isinstance(error, URLError) and not isinstance(error, HTTPError):
+        return f"no answer: {error.reason}"
+    return f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True)

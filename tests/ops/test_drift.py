@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from ops.additions import Addition
 from ops.ci.github import GitHub
 from ops.drift import drift
+from ops.engine_messages import advice
 
 LOGS = (
     "urn:pulumi:vision-prod::tidemill::tidemill:index:Pipeline$aws:cloudwatch/logGroup:LogGroup::vision-prod-logs-group"
@@ -24,6 +25,14 @@ ENDED = {
     "message": "the waiver\nended",
     "resourceUrn": BUCKET,
 }
+
+
+def test_a_stack_that_the_backend_lacks_is_told_with_what_to_do():
+    for said in ("error: no stack named 'vision-prod' found", "error: no stack named vision-prod found"):
+        assert advice([said]) == [
+            "The backend has no vision-prod: log in to the right one, or make it (docs/teams.md)."
+        ]
+    assert advice(["error: no such bucket"]) == []
 
 
 class Recorded(GitHub):

@@ -10,9 +10,11 @@ import os
 import subprocess
 import sys
 import threading
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError, URLError
 
 import boto3
 import pytest
@@ -22,7 +24,7 @@ from click.testing import CliRunner
 from ops import prices as command
 from ops.__main__ import main
 from ops.prices import aws, gcp, pages
-from ops.prices.region import Answer, read, write
+from ops.prices.region import Answer, read, why, write
 from policy.rules.common import caps
 from tests.ops.test_prices import Catalog, Listing, Told, parts, refresh
 from tidemill import prices
@@ -199,3 +201,9 @@ def test_an_answer_of_aws_that_breaks_off_is_a_refusal(data, monkeypatch, tmp_pa
         server.shutdown()
     assert answer.refused is not None
     assert answer.refused.startswith("ResponseParserError: ")
+
+
+def test_a_cloud_that_does_not_answer_is_told_by_the_reason_alone():
+    assert why(URLError(OSError(101, "Network is unreachable"))) == "no answer: [Errno 101] Network is unreachable"
+    refused = HTTPError("https://example.com", 403, "Forbidden", Message(), None)
+    assert why(refused) == "HTTPError: HTTP Error 403: Forbidden"
