@@ -129,6 +129,15 @@ class AwsIdentity(pulumi.ComponentResource):
         layers = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
         grant(self, "external-pull", role, [allow(["ecr:GetAuthorizationToken"], ["*"]), allow(layers, repositories)])
 
+    def grant_import(self, role: aws.iam.Role, repositories: Sequence[str]) -> None:
+        """Let a role make a pull-through cache fetch images into existing repositories, by ARN.
+
+        Making a repository would be another right, which no machine has (ADR 114).
+        Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html
+        """
+        if repositories:
+            grant(self, "import", role, [allow(["ecr:BatchImportUpstreamImage"], repositories)])
+
     def grant_worker(self, role: aws.iam.Role, repositories: Sequence[pulumi.Input[str]]) -> None:
         """Let machines fetch the worker's image, by its repository's ARN. They need no registry login."""
         grant(self, "worker", role, [allow(["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"], repositories)])

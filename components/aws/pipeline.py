@@ -25,7 +25,14 @@ from .monitoring.metrics import NAMESPACE
 from .monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
 from .network import AwsNetwork, AwsNetworkArgs, direct_hosts
 from .policy import Statement
-from .registry import AwsRegistry, AwsRegistryArgs, ecr_repository, external_repositories, look_statements
+from .registry import (
+    AwsRegistry,
+    AwsRegistryArgs,
+    ecr_repository,
+    external_repositories,
+    look_statements,
+    mirrored_repositories,
+)
 from .shared import AwsSharedOutput, repository_arns
 from .store import AwsStore, AwsStoreArgs
 from .submitter import advise_statements
@@ -234,6 +241,7 @@ class AwsParts:
         self._registry.grant_pull(identity.execution_role)
         outside = [*external_repositories(config), *self._shared_arns]
         identity.grant_external_pull(identity.execution_role, outside)
+        identity.grant_import(identity.execution_role, mirrored_repositories(config))
         identity.grant_secrets(identity.execution_role, [arn for queue in queues for arn in queue.secrets.values()])
         topics = ordered(config.monitoring.job_channels.values())
         identity.grant_publish(identity.job_role, topics)

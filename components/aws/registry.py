@@ -167,6 +167,13 @@ def external_repositories(config: StackConfig) -> list[str]:
     return sorted({arn for image in named_images(config) if (arn := ecr_repository(image))})
 
 
+def mirrored_repositories(config: StackConfig) -> list[str]:
+    """ARNs of the repositories in mirrors on ECR that the queues' images are in."""
+    folders = tuple(f"{mirror}/" for mirror in config.mirrors.values())
+    images = (image for queue in config.queues.values() for image in queue.images.values())
+    return sorted({arn for image in images if image.startswith(folders) and (arn := ecr_repository(image))})
+
+
 def ecr_repository(image: str) -> str | None:
     """ARN of the ECR repository that a full reference names, None for another registry's."""
     match = _ECR.match(image)

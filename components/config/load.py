@@ -21,6 +21,7 @@ from .checks.place import check_place
 from .checks.settings import check_settings
 from .errors import ConfigError, from_pydantic, missing, refuse_nulls, shown
 from .file_system_models import FileSystem
+from .mirrors import in_mirrors
 from .models import StackConfig
 from .queue_models import Queue
 
@@ -75,7 +76,7 @@ def parse(values: StackConfig | Mapping[str, Any]) -> StackConfig:
     if not isinstance(values, StackConfig | Mapping):
         fix = "Pass StackConfig(team=..., environment=..., queues=...)"
         raise ConfigError("PipelineArgs.config", shown(values), "a StackConfig, or a mapping of its keys", fix)
-    config = part(StackConfig, _filled(keys_of(values)))
+    config = in_mirrors(part(StackConfig, _filled(keys_of(values))))
     check(config)
     return config.checked()
 

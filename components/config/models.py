@@ -16,6 +16,7 @@ from .file_system_models import FileSystem
 from .import_models import Imports
 from .key_models import Disks, Topics
 from .later import LogsKey, ReadUri, RegistryKey, StoreKey, Text, WriteUri, from_resource, is_plain
+from .mirror_models import Mirrors
 from .model import Model
 from .monitoring_models import Monitoring
 from .network_models import Network
@@ -156,6 +157,16 @@ class StackConfig(Model):
         description="Authorities that machines, the worker and jobs trust in addition to the public ones, as PEM: "
         "those of a proxy that opens TLS, or of a registry of your own. On AWS a root or two: user data has no room "
         "for more. As the default of this key in Pulumi.yaml they are those of all stacks.",
+    )
+    mirrors: Mirrors = Field(
+        default={},
+        description="Registries whose images machines pull from a mirror, by host: a registry of your company, a "
+        "pull-through cache of ECR, or a remote repository of Artifact Registry. As the default of this key in "
+        "Pulumi.yaml they are those of all stacks.",
+        examples=[
+            {"docker.io": "123456789012.dkr.ecr.us-west-2.amazonaws.com/docker-hub"},
+            {"docker.io": "us-west1-docker.pkg.dev/example-images/docker-hub"},
+        ],
     )
     data: Data = Field(
         default=Data(),

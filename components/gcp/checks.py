@@ -9,6 +9,7 @@ from ..config.checks.file_systems import check_on_gcp
 from ..config.checks.images import repository_of, shared_repository_of
 from ..config.checks.imports import check_gcp_imports
 from ..config.errors import ConfigError, key_path, shown
+from ..config.mirror_models import ECR
 from ..config.models import Budget, Images, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.network_models import NewNetwork
@@ -33,6 +34,7 @@ Source: https://cloud.google.com/billing/docs/reference/budget/rest/v1/billingAc
 _KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 
 _GOOGLE_IMAGES = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev/|([a-z]+\.)?gcr\.io/")
+_ARTIFACTS = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev/[^/]+/[^/]+(/.+)?")
 _GRANTS = "its grants are resources with its name"
 _ON_AWS = "only on AWS"
 
@@ -46,8 +48,22 @@ def check_stack(config: StackConfig) -> None:
     check_budget(config.budget)
     check_monitoring(config.monitoring)
     check_gcp_imports(config)
+    _mirrors(config)
     for key, image in config.worker_images.items():
         check_reachable(config, [key], image)
+
+
+def _mirrors(config: StackConfig) -> None:
+    """A mirror must be one that machines on GCP can log in to, or that needs no login."""
+    for host, mirror in config.mirrors.items():
+        if ECR.match(mirror) or (_GOOGLE_IMAGES.match(f"{mirror}/") and not _ARTIFACTS.fullmatch(mirror)):
+            raise ConfigError(
+                key_path(["mirrors", host]),
+                shown(mirror),
+                "<region>-docker.pkg.dev/<project>/<repository>, or a registry without login; machines on GCP have "
+                "none for ECR",
+                "Make a remote repository in Artifact Registry",
+            )
 
 
 def check_shared(config: SharedConfig) -> None:

@@ -220,6 +220,10 @@ REPOSITORY = {
 }
 NEIGHBOURS = _named("ecr", "a repository of vision-dev-two", "repository/vision-dev-two/preprocess")
 WORKERS = _named("ecr", "the worker's repository", "repository/vision-dev/tidemill-worker")
+CACHED, UNCACHED = (
+    _named("ecr", f"the cache's repository of {image}", f"repository/docker-hub/library/{image}")
+    for image in ("python", "redis")
+)
 UPLOAD = _in_store("vision-dev", "uploads/0a/a.jpg")
 SNAPSHOT = _in_store("vision-dev", "state/a/0/snapshots/1.json")
 POINTER = _in_store("vision-dev", "machines/cpu/worker")
@@ -394,6 +398,7 @@ PROBES = [
         no("batch:SubmitJob", _queue("vision-dev", **ASKED), "A machine starts no jobs."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "The execution role does."),
         no("ecr:BatchGetImage", REPOSITORY["vision-dev"], "The execution role does."),
+        no("ecr:BatchImportUpstreamImage", CACHED, "The execution role does."),
         no("ec2:TerminateInstances", _named("ec2", "a machine", "instance/i-0"), "Batch ends machines."),
         no("elasticfilesystem:ClientMount", SHARED_FILES, "ECS mounts with the job's role."),
     ),
@@ -407,6 +412,11 @@ PROBES = [
         no("ecr:BatchGetImage", REPOSITORY["audio-dev"], "The images are another team's."),
         no("ecr:BatchGetImage", NEIGHBOURS, "Its name only begins like this stack's."),
         no("ecr:PutImage", REPOSITORY["vision-dev"], "Nothing that runs changes what will run."),
+        yes("ecr:BatchGetImage", CACHED, "A queue's image comes from a mirror."),
+        yes("ecr:BatchImportUpstreamImage", CACHED, "The cache may not have the image yet."),
+        no("ecr:BatchImportUpstreamImage", UNCACHED, "No queue names the image."),
+        no("ecr:BatchImportUpstreamImage", REPOSITORY["vision-dev"], "It is in no mirror."),
+        no("ecr:CreateRepository", CACHED, "The cache's owner makes its repositories."),
         no("s3:GetObject", _in_store("vision-dev", "jobs/a/job.json"), "The job role does."),
     ),
     *of(

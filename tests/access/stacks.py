@@ -78,13 +78,14 @@ def documents() -> Mapping[str, list[Document]]:
         "tidemill:worker_image": _WORKER,
         "tidemill:monitoring": {"job_channels": {"oncall": CHANNEL}},
         "tidemill:file_systems": {"shared": {}},
+        "tidemill:mirrors": {"docker.io": f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/docker-hub"},
         "tidemill:queues": {
             "cpu": {
                 **cpu,
                 "secrets": {"HF_TOKEN": secret},
                 "mounts": {"shared": {"file_system": "shared", "path": "/mnt/shared"}},
             },
-            "arm": {"images": cpu["images"], "machines": {"families": ["c7g"]}},
+            "arm": {"images": {"default": f"docker.io/python@sha256:{64 * '0'}"}, "machines": {"families": ["c7g"]}},
         },
     }
     made = run_program(values, recorder=Arns())

@@ -22,6 +22,7 @@ def test_a_stack_on_aws_has_a_pool_and_keys(cloud, new_project):
         config["tidemill:file_systems"] = {"shared": {"kms_key": "create"}}
         config["tidemill:proxy"] = {"url": "http://proxy.example.com:3128", "no_proxy": ["example.com"]}
         config["tidemill:certificates"] = Authority().pem
+        config["tidemill:mirrors"] = {"docker.io": "123456789012.dkr.ecr.us-west-2.amazonaws.com/docker-hub"}
     settles_and_goes(project)
 
 
@@ -56,5 +57,6 @@ def test_a_stack_on_gcp_has_keys(tmp_path_factory):
             config["tidemill:topics"] = {"kms_key": "create"}
             config["tidemill:proxy"] = {"url": "http://proxy.example.com:3128", "no_proxy": ["example.com"]}
             config["tidemill:certificates"] = Authority().pem
+            config["tidemill:mirrors"] = {"docker.io": "registry.example.com/docker-hub"}
             config["tidemill:file_systems"] = {"shared": {"tier": "zonal", "zone": "a", "kms_key": "create"}}
         settles_and_goes(project)

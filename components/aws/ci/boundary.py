@@ -13,7 +13,7 @@ from ..policy import Statement, allow, deny
 from .home import NAMED, TAG, Home, actions, all_actions
 
 _JOBS = "CancelJob TagResource TerminateJob"
-_PULL = "BatchCheckLayerAvailability BatchGetImage DescribeImages GetDownloadUrlForLayer"
+_PULL = "BatchCheckLayerAvailability BatchGetImage BatchImportUpstreamImage DescribeImages GetDownloadUrlForLayer"
 _WORK = {
     "batch": "SubmitJob TagResource",
     "ecr": "CompleteLayerUpload InitiateLayerUpload PutImage UploadLayerPart",

@@ -8,6 +8,7 @@ import pulumi
 from ...rooms import cloud_room
 from ..errors import ConfigError, key_path, refuse, shown
 from ..later import is_plain
+from ..mirror_models import ECR
 from ..models import StackConfig
 
 Named = tuple[tuple[str | int, ...], pulumi.Input[str] | None]
@@ -33,6 +34,7 @@ def check_place(config: StackConfig, region: str | None, project: str | None) ->
     for path, value in imports:
         if is_plain(value) and value.startswith("projects/"):
             _same(path, value, "project", value.split("/")[1], project)
+    _check_mirrors(config, region)
     for prefix, keys in cloud_room(config.cloud, "keys").UNAVAILABLE.items():
         for key, fix in keys.items():
             if region and region.startswith(prefix):
@@ -53,6 +55,20 @@ def _check_own_zones(config: StackConfig) -> None:
         if names and is_plain(zone) and zone[-1] not in letters:
             allowed = f"zones of tidemill:network.create.zone_names: {', '.join(names)}"
             raise ConfigError(key_path(path), shown(zone), allowed, "Name one of them, or add it there")
+
+
+def _check_mirrors(config: StackConfig, region: str | None) -> None:
+    """The endpoint of ECR in a network without internet is its region's."""
+    if config.network.create is None or config.network.create.egress != "endpoints":
+        return
+    for host, mirror in config.mirrors.items():
+        if (match := ECR.match(mirror)) and region and match["region"] != region:
+            raise ConfigError(
+                key_path(["mirrors", host]),
+                shown(mirror),
+                f"ECR of {region}, the stack's region: with network.create.egress endpoints machines reach no other",
+                f"Make the cache in {region} too, or take egress nat",
+            )
 
 
 def _imports(config: StackConfig) -> Iterator[Named]:

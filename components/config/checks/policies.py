@@ -136,7 +136,9 @@ def _check_inline(config: StackConfig) -> None:
     mounted = {mount.bucket for queue in queues for mount in queue.mounts.values() if mount.bucket}
     secrets = {arn for queue in queues for arn in queue.secrets.values()}
     outside = {image.partition("@")[0] for image in _images(config) if ".dkr.ecr." in image}
-    repositories = [*_named_repositories(config), *outside]
+    mirrors = tuple(f"{mirror}/" for mirror in config.mirrors.values())
+    # Those in mirrors are named once more: the cache may fetch them.
+    repositories = [*_named_repositories(config), *outside, *(name for name in outside if name.startswith(mirrors))]
     topics = config.monitoring.job_channels.values()
     data = [*config.data.read, *config.data.write]
     # Each secret is listed with and without the suffix that Secrets Manager gives it.
