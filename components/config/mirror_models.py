@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator
-
 from .types import matching
 
 _HOST = r"(?=[^/]*[.:])[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?"
@@ -13,33 +11,20 @@ _PART = r"[a-z0-9]+([._-]+[a-z0-9]+)*"
 ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?(?![^/])")
 """The host of a private registry of ECR."""
 HUB = "docker.io"
-_HUBS = (HUB, "index.docker.io", "registry-1.docker.io")
+HUBS = (HUB, "index.docker.io", "registry-1.docker.io")
 _PINNED = re.compile(r"(?!\w+://)(?P<name>[^@]+)@sha256:[0-9a-f]{64}")
 
 
-def _direct(mirrors: dict[str, str]) -> dict[str, str]:
-    """Mirrors that no other mirror stands for, each key the one name of its registry."""
-    for host, mirror in mirrors.items():
-        if host in _HUBS[1:]:
-            raise ValueError(f"{HUB} instead of {host}: it stands for all names of Docker Hub")
-        if mirror.partition("/")[0] in {*mirrors, *(_HUBS if HUB in mirrors else ())}:
-            raise ValueError(f"mirrors that have no mirror themselves, which the one of {host} has")
-    return mirrors
-
-
-Mirrors = Annotated[
-    dict[
-        Annotated[str, matching(re.compile(_HOST), "a registry's host, such as docker.io or ghcr.io", 260)],
-        Annotated[
-            str,
-            matching(
-                re.compile(rf"{_HOST}(/{_PART})*"),
-                "host/path without https://, tag or digest, such as registry.example.com/docker-hub",
-                300,
-            ),
-        ],
+Mirrors = dict[
+    Annotated[str, matching(re.compile(_HOST), "a registry's host, such as docker.io or ghcr.io", 260)],
+    Annotated[
+        str,
+        matching(
+            re.compile(rf"{_HOST}(/{_PART})*"),
+            "host/path without https://, tag or digest, such as registry.example.com/docker-hub",
+            300,
+        ),
     ],
-    AfterValidator(_direct),
 ]
 
 
@@ -54,7 +39,7 @@ def mirrored(mirrors: Mapping[str, str], image: str) -> str:
     host, _, path = image.partition("/")
     if not path or not ("." in host or ":" in host or host == "localhost") or "@" in host:
         host, path = HUB, image
-    if host in _HUBS:
+    if host in HUBS:
         host = HUB
         path = path if "/" in path else f"library/{path}"
     return f"{mirrors[host]}/{path}" if host in mirrors else image
