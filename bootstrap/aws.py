@@ -13,8 +13,13 @@ def make(config: BootstrapConfig) -> AwsBootstrap:
     """Make an account's resources, and CI's identities if there are settings for them."""
     tags = {"tidemill:account": "bootstrap"}
     account = AwsBootstrap(
-        "tidemill", AwsBootstrapArgs(service_linked_roles=config.service_linked_roles, purge=config.purge, tags=tags)
+        "tidemill",
+        AwsBootstrapArgs(
+            service_linked_roles=config.service_linked_roles, purge=config.purge, tags=tags, replica=config.replica
+        ),
     )
+    if account.replica_url is not None:
+        pulumi.export("replica_url", account.replica_url)
     if config.ci:
         own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}
         roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**config.ci.model_dump(exclude_unset=True), **own}))

@@ -85,10 +85,18 @@ def _retained(path: Sequence[str], days: int | None, model: type[BaseModel]) -> 
         raise ConfigError(key_path(path), str(days), f"one of {', '.join(map(str, RETENTION_DAYS))}", described)
 
 
-def check_bootstrap(config: BootstrapConfig) -> None:
-    """Rules of a bootstrap stack on AWS."""
+def check_bootstrap(config: BootstrapConfig, region: str | None) -> None:
+    """Rules of a bootstrap stack on AWS, in its region if that is known."""
     if config.services != BootstrapConfig.model_fields["services"].default:
         common.refuse([], config, "services", _ON_GCP, "Leave it out; AWS has no APIs to enable")
+    if config.replica and region and (config.replica == region or _partition(config.replica) != _partition(region)):
+        allowed = f"another region than {region}, in the same partition of AWS"
+        raise ConfigError(key_path(["replica"]), shown(config.replica), allowed, "Name the region of the copy")
+
+
+def _partition(region: str) -> str:
+    """The start of the names of a partition's regions; S3 replicates only within a partition."""
+    return next((start for start in ("cn-", "us-gov-") if region.startswith(start)), "")
 
 
 def check_logs(logs: Logs) -> None:

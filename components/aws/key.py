@@ -26,6 +26,7 @@ def key_arn(
     *,
     purge: bool,
     what: str | None = None,
+    region: str | None = None,
 ) -> pulumi.Output[str] | None:
     """The ARN of the key to encrypt with, or None for the service's own.
 
@@ -34,6 +35,7 @@ def key_arn(
         more: statements of a new key's policy in addition to "the account's IAM policies decide".
         purge: lift the protection of a new key; data encrypted with it is unreadable once the key is deleted.
         what: what it is for, if the component has several keys.
+        region: another region than the provider's.
     """
     if wanted != CREATE:
         return None if wanted is None else pulumi.Output.from_input(wanted)
@@ -46,6 +48,7 @@ def key_arn(
     name = "-".join(filter(None, [component.pulumi_resource_name, what]))
     key = aws.kms.Key(
         f"{name}-key",
+        region=region,
         description=f"Tidemill: {name}",
         enable_key_rotation=True,
         deletion_window_in_days=30,
@@ -53,7 +56,9 @@ def key_arn(
         tags=tags,
         opts=pulumi.ResourceOptions(parent=component, protect=not purge),
     )
-    aws.kms.Alias(f"{name}-key-alias", target_key_id=key.key_id, opts=pulumi.ResourceOptions(parent=component))
+    aws.kms.Alias(
+        f"{name}-key-alias", region=region, target_key_id=key.key_id, opts=pulumi.ResourceOptions(parent=component)
+    )
     return key.arn
 
 

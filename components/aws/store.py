@@ -35,6 +35,8 @@ class AwsStoreArgs:
     """Name of an existing bucket to import: it keeps its name and outlives the stack."""
     tags: dict[str, str] | None = None
     """Tags of all taggable resources."""
+    region: str | None = None
+    """Another region than the provider's."""
 
 
 class AwsStore(pulumi.ComponentResource):
@@ -69,10 +71,14 @@ class AwsStore(pulumi.ComponentResource):
         check_store(part(Store, {key: getattr(args, key) for key in wanted}, "store"))
         self._child = pulumi.ResourceOptions(parent=self)
         self._tags = args.tags
-        self.key_arn = key.key_arn(self, args.kms_key, account_of(self), args.tags, purge=args.purge)
+        self._region = args.region
+        self.key_arn = key.key_arn(
+            self, args.kms_key, account_of(self), args.tags, purge=args.purge, region=args.region
+        )
         bucket = aws.s3.Bucket(
             child_name(f"{name}-bucket", args.imported),
             bucket=args.imported,
+            region=args.region,
             force_destroy=args.purge,
             tags=args.tags,
             opts=pulumi.ResourceOptions(
@@ -93,6 +99,7 @@ class AwsStore(pulumi.ComponentResource):
         block = aws.s3.BucketPublicAccessBlock(
             f"{name}-access",
             bucket=self.bucket,
+            region=self._region,
             block_public_acls=True,
             block_public_policy=True,
             ignore_public_acls=True,
@@ -102,6 +109,7 @@ class AwsStore(pulumi.ComponentResource):
         aws.s3.BucketOwnershipControls(
             f"{name}-ownership",
             bucket=self.bucket,
+            region=self._region,
             rule=aws.s3.BucketOwnershipControlsRuleArgs(object_ownership="BucketOwnerEnforced"),
             opts=self._child,
         )
@@ -116,6 +124,7 @@ class AwsStore(pulumi.ComponentResource):
         aws.s3.BucketPolicy(
             f"{name}-policy",
             bucket=self.bucket,
+            region=self._region,
             policy=document([tls_only]),
             # S3 refuses one of two concurrent calls that change a bucket's access.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[block]),
@@ -129,7 +138,7 @@ class AwsStore(pulumi.ComponentResource):
             apply_server_side_encryption_by_default=default, bucket_key_enabled=self.key_arn is not None
         )
         aws.s3.BucketServerSideEncryptionConfiguration(
-            f"{name}-encryption", bucket=self.bucket, rules=[rule], opts=self._child
+            f"{name}-encryption", bucket=self.bucket, region=self._region, rules=[rule], opts=self._child
         )
 
     def _keep(self, name: str, args: AwsStoreArgs) -> None:
@@ -140,12 +149,15 @@ class AwsStore(pulumi.ComponentResource):
             aws.s3.BucketVersioning(
                 f"{name}-versioning",
                 bucket=self.bucket,
+                region=self._region,
                 versioning_configuration=aws.s3.BucketVersioningVersioningConfigurationArgs(status="Enabled"),
                 opts=self._child,
             )
             rules.append(_expire_overwritten())
         rules.append(_expire(layout.STATE, args.expire_state_after_days))
-        aws.s3.BucketLifecycleConfiguration(f"{name}-lifecycle", bucket=self.bucket, rules=rules, opts=self._child)
+        aws.s3.BucketLifecycleConfiguration(
+            f"{name}-lifecycle", bucket=self.bucket, region=self._region, rules=rules, opts=self._child
+        )
 
     def objects(self, pattern: str) -> pulumi.Output[str]:
         """ARN of the objects that match a pattern such as ``jobs/*``."""
@@ -159,6 +171,7 @@ class AwsStore(pulumi.ComponentResource):
         written = aws.s3.BucketObjectv2(
             f"{self.pulumi_resource_name}-pipeline",
             bucket=self.bucket,
+            region=self._region,
             key=layout.DESCRIPTOR,
             content=descriptor,
             content_type="application/json",

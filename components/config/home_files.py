@@ -24,8 +24,8 @@ class HomeProject(Generic[_Home]):
     """The project's name, which its keys begin with."""
     model: type[_Home]
     """Its keys."""
-    check: Callable[[_Home], None]
-    """Rules between keys; it raises ConfigError."""
+    check: Callable[[_Home, str | None], None]
+    """Rules between keys and the stack's region, if it is known; it raises ConfigError."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Keys of earlier versions and what they are called now; files may still have them."""
 
@@ -35,11 +35,11 @@ class HomeProject(Generic[_Home]):
         Raises:
             ConfigError: the first thing that is wrong, as one line.
         """
-        values = program_values(self.name, self.model, ["cloud"])
+        values = program_values(self.name, self.model, ["cloud", "replica"])
         for old, new in self.renamed.items():
             if old in values:
                 pulumi.log.warn(f"{self.name}:{old} is called {self.name}:{new} now. Rename it in the stack file.")
-        return self._parsed(values)
+        return self._parsed(values, lambda cloud: pulumi.Config(cloud).get("region"))
 
     def from_file(self, path: Path) -> _Home:
         """The config in a file of the project's folder.
@@ -51,16 +51,16 @@ class HomeProject(Generic[_Home]):
         self._check_names(settings)
         start = f"{self.name}:"
         values = {key.removeprefix(start): value for key, value in settings.items() if key.startswith(start)}
-        config = self._parsed(values)
+        config = self._parsed(values, lambda cloud: settings.get(f"{cloud}:region"))
         for key in cloud_room(config.cloud, "keys").PLACES:  # type: ignore[attr-defined]
             if key not in settings:
                 raise missing(key, f"pulumi config set {key} ...")
         return config
 
-    def _parsed(self, values: Mapping[str, Any]) -> _Home:
+    def _parsed(self, values: Mapping[str, Any], region: Callable[[str], str | None]) -> _Home:
         try:
             config = self.model.model_validate(self._with_new_names(values))
-            self.check(config)
+            self.check(config, region(config.cloud))  # type: ignore[attr-defined]
         except ValidationError as error:
             raise self._renamed(from_pydantic(error, self.model)) from None
         except ConfigError as error:

@@ -46,7 +46,7 @@ class SharedConfig(Model):
     purge: bool = Field(default=False, description="Lift protection, and let destroy delete the images.")
 
 
-def _check(config: SharedConfig) -> None:
+def _check(config: SharedConfig, _region: str | None) -> None:
     check_range(config.network, ["network"])
     cloud_room(config.cloud, "checks").check_shared(config)
     check_each(["tags"], config.tags, config.cloud)

@@ -75,7 +75,9 @@ def check_shared(config: SharedConfig) -> None:
     check_registry(config.registry)
 
 
-def check_bootstrap(config: BootstrapConfig) -> None:
+def check_bootstrap(config: BootstrapConfig, _region: str | None) -> None:
+    hint = "Leave it out; a bucket on GCP keeps its location: copy its objects elsewhere (docs/upgrading.md)"
+    common.refuse([], config, "replica", _ON_AWS, hint)
     if config.service_linked_roles != BootstrapConfig.model_fields["service_linked_roles"].default:
         common.refuse([], config, "service_linked_roles", _ON_AWS, "Leave it out; services on GCP have agents")
     if config.ci:

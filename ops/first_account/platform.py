@@ -78,6 +78,14 @@ PLATFORM = (
         "AWS: `_by_storage` in components/aws/ci/tag_policies.py; GCP: AGENTS in components/gcp/bootstrap.py.",
     ),
     Check(
+        AWS,
+        "S3 copies a state to the replica",
+        "tidemill-bootstrap:replica; pulumi up there and in a stack; "
+        "PULUMI_BACKEND_URL=$replica_url python -m ops restore --stack NAME",
+        "the list has the state of that `up` within 15 minutes, and no lock.",
+        "`_copy_statements` and `_s3_of` in components/aws/bootstrap.py; S3 names the object's `ReplicationStatus`.",
+    ),
+    Check(
         BOTH,
         "Machines boot and work behind a proxy",
         "in a network whose only way out is the proxy: proxy: {url: http://PROXY:3128}; pulumi up; submit an item with "

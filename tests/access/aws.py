@@ -177,6 +177,9 @@ OWN_STACK, PRODS_STACK = (
     _state(f".pulumi/stacks/tidemill/vision-{environment}.json") for environment in ("dev", "prod")
 )
 BOOTSTRAP = _state(".pulumi/stacks/tidemill-bootstrap/vision-dev.json")
+COPY = Thing(
+    "a state in the replica", f"arn:aws:s3:::tidemill-replica-bucket-{SUFFIX}/.pulumi/stacks/tidemill/vision-dev.json"
+)
 STATES_KEY = Thing("the key of the state", STATE_KEY)
 DEV_KEY, PROD_KEY = (_key(f"a key with the tag of {each}", ResourceTag_environment=each) for each in ("dev", "prod"))
 GRANTED_KEY, PRODS_GRANTED_KEY = (
@@ -423,6 +426,7 @@ PROBES = [
         "preview",
         yes("s3:GetObject", PRODS_STACK, "A preview reads the state of its stack."),
         no("s3:PutObject", OWN_STACK, "A pull request changes nothing."),
+        no("s3:GetObject", COPY, "Only administrators use the replica."),
         yes("s3:GetObject", _in_store("vision-prod", "pipeline.json"), "It holds no secret."),
         yes("s3:GetObject", POINTER, "It names the worker."),
         no("s3:GetObject", _in_store("vision-prod", "out/a/0"), "Data is none of CI's."),
@@ -453,6 +457,8 @@ PROBES = [
         no("s3:PutBucketPolicy", Thing("the bucket of the state", STATE), "It is the bootstrap's."),
         no("s3:PutObject", BOOTSTRAP, "An administrator's next `up` would do what a forged state says."),
         no("kms:PutKeyPolicy", STATES_KEY, "It is the bootstrap's."),
+        no("s3:PutObject", COPY, "S3 alone writes the replica."),
+        no("s3:DeleteObject", COPY, "The replica is for when the state is lost."),
         yes("iam:CreateRole", _role("vision-dev-identity-job", "dev"), "Stacks make roles."),
         no("iam:CreateRole", _role("vision-dev-identity-job"), "Without a boundary it may be anything."),
         no("iam:CreateRole", _role("vision-dev-identity-job", "prod"), "It could read prod's data."),

@@ -175,6 +175,48 @@ def test_an_account_gets_its_roles_and_a_place_for_state():
     assert made.counts()["kms.Key"] == 1
 
 
+def test_a_replica_is_closed_protected_and_of_the_other_region():
+    made = run(lambda: AwsBootstrap("t", AwsBootstrapArgs(replica="us-east-1", tags={"owner": "ml-platform"})))
+    alone = run(lambda: AwsBootstrap("t", AwsBootstrapArgs(tags={"owner": "ml-platform"})))
+    assert not any("region" in each.inputs for each in alone.resources), "an earlier stack's preview shows no change"
+    there = {each.kind for each in made.resources if each.inputs.get("region") == "us-east-1"}
+    assert there == {each.kind for each in alone.resources if each.kind.startswith(("s3.", "kms."))}
+    bucket = made.one("s3.Bucket", "t-replica-bucket")
+    assert (bucket.options["protect"], bucket.inputs["tags"]) == (True, {"owner": "ml-platform"})
+    assert made.one("kms.Key", "t-replica-key").options["protect"] is True
+    replication = made.one("s3.BucketReplicationConfig").inputs
+    assert "region" not in replication, "it is a part of the state's bucket"
+    prefixes = [rule["filter"]["prefix"] for rule in replication["rules"]]
+    assert prefixes == [".pulumi/meta.yaml", ".pulumi/stacks/", ".pulumi/history/"], "no locks"
+    assert len({rule["priority"] for rule in replication["rules"]}) == len(prefixes)
+    for rule in replication["rules"]:
+        assert rule["deleteMarkerReplication"] == {"status": "Disabled"}
+        assert rule["sourceSelectionCriteria"] == {"sseKmsEncryptedObjects": {"status": "Enabled"}}
+        assert rule["destination"]["encryptionConfiguration"] == {"replicaKmsKeyId": "arn:mock:Key:t-replica-key"}
+
+
+def test_the_replications_role_reads_versions_and_adds_copies():
+    made = run(lambda: AwsBootstrap("t", AwsBootstrapArgs(replica="us-east-1")))
+    (trusted,) = made.document_of("t-replication", "assumeRolePolicy")
+    assert trusted["Principal"] == {"Service": "s3.amazonaws.com"}
+    assert trusted["Condition"] == {"StringEqualsIfExists": {"aws:SourceAccount": "123456789012"}}
+    statements = made.document_of("t-copy-t-replication")
+    rights = {action: each["Resource"] for each in statements for action in each["Action"]}
+    source, copy = "arn:mock:Bucket:t-state-bucket", "arn:mock:Bucket:t-replica-bucket"
+    assert rights == {
+        "s3:GetReplicationConfiguration": [source],
+        "s3:ListBucket": [source],
+        "s3:GetObjectVersionAcl": [f"{source}/.pulumi/*"],
+        "s3:GetObjectVersionForReplication": [f"{source}/.pulumi/*"],
+        "s3:GetObjectVersionTagging": [f"{source}/.pulumi/*"],
+        "s3:ReplicateObject": [f"{copy}/.pulumi/*"],
+        "s3:ReplicateTags": [f"{copy}/.pulumi/*"],
+        "kms:Decrypt": ["arn:mock:Key:t-state-key"],
+        "kms:Encrypt": ["arn:mock:Key:t-replica-key"],
+        "kms:GenerateDataKey": ["arn:mock:Key:t-replica-key"],
+    }
+
+
 def test_an_account_that_has_the_roles_already():
     made = run(lambda: AwsBootstrap("t", AwsBootstrapArgs(service_linked_roles=["batch.amazonaws.com"])))
     assert [linked.name for linked in made.of("iam.ServiceLinkedRole")] == ["t-batch"]

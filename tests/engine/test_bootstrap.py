@@ -64,6 +64,26 @@ def test_the_key_of_an_earlier_version_becomes_todays_without_a_change(account):
     assert (run.plan, "serviceLinkedRoles" in run.text) == ([], False)
 
 
+def test_a_replica_comes_once_and_stays(cloud, account, before):
+    """It proves what is made and who may read it. localcloud copies nothing: that S3 does is not proven."""
+    alone = {each["urn"] for each in account.resources()}
+    with account.config() as config:
+        config["tidemill-bootstrap:replica"] = "us-east-1"
+    preview = account.preview().ok()
+    assert preview.violations == []
+    assert all(line.startswith("create ") for line in preview.plan)
+    account.up().ok()
+    assert alone < {each["urn"] for each in account.resources()}
+    assert account.up("--expect-no-changes").ok().plan == []
+    s3 = client(cloud.env, "s3")
+    url = account.outputs()["replica_url"]
+    name = url.removeprefix("s3://").removesuffix("?region=us-east-1")
+    assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] is None, "S3's word for us-east-1"
+    source = account.outputs()["backend_url"].removeprefix("s3://")
+    (state, *_) = s3.get_bucket_replication(Bucket=source)["ReplicationConfiguration"]["Rules"]
+    assert state["Destination"]["Bucket"] == f"arn:aws:s3:::{name}"
+
+
 def test_the_reader_compares_the_accounts_own_stack(cloud, account, login):
     """`drift` of bootstrap/ runs as it, and its rights cover everything that this stack makes."""
     administrator = dict(account.env)

@@ -93,7 +93,8 @@ def test_the_stack_of_an_account_obeys_too_with_the_identities_of_ci(cloud, prev
     ci = {"repository": "example/infra", "environments": ["dev", "prod"]}
     if cloud == "aws":
         ci["provider_arn"] = f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"
-    keys = {"cloud": cloud, "service_linked_roles": ["batch.amazonaws.com"], "services": ["pubsub.googleapis.com"]}
+    keys = {"replica": "us-east-1"} if cloud == "aws" else {}
+    keys |= {"cloud": cloud, "service_linked_roles": ["batch.amazonaws.com"], "services": ["pubsub.googleapis.com"]}
     given = {**keys, "ci": ci}
     # The mocks call every project tidemill.
     config = {f"tidemill:{name}": one if isinstance(one, str) else json.dumps(one) for name, one in given.items()}

@@ -75,7 +75,7 @@ def test_names_of_what_stacks_do_not_have_by_default(region: str):
 @pytest.mark.parametrize("region", [CHINA, GOV])
 def test_names_of_ci_and_bootstrap(region: str):
     def program() -> None:
-        AwsBootstrap("account", AwsBootstrapArgs())
+        AwsBootstrap("account", AwsBootstrapArgs(replica=region))
         arn = f"arn:{PARTITION[region]}"
         AwsCi(
             "ci",

@@ -85,6 +85,18 @@ def test_a_teams_stack_gets_no_login_of_an_administrators(folder, monkeypatch):
         ("bootstrap", ACCOUNT + "  aws:secretKey: hunter22\n", "a text of 8 characters (not shown)"),
         ("bootstrap", ACCOUNT + "  tidemill-bootstrap:purge: {secure: v1:abc}\n", "a secret value (not shown)"),
         ("bootstrap", ACCOUNT + "  tidemill-bootstrap:services: [compute.googleapis.com]\n", "only on GCP"),
+        (
+            "bootstrap",
+            ACCOUNT + "  tidemill-bootstrap:replica: us-west-2\n",
+            'tidemill-bootstrap:replica: "us-west-2" is not allowed. Allowed: another region than us-west-2',
+        ),
+        ("bootstrap", ACCOUNT + "  tidemill-bootstrap:replica: cn-north-1\n", "in the same partition of AWS"),
+        ("bootstrap", ACCOUNT + "  tidemill-bootstrap:replica: us-esat-1\n", "a region of AWS such as us-east-1"),
+        (
+            "bootstrap",
+            "config: {gcp:region: us-central1, tidemill-bootstrap:cloud: gcp, tidemill-bootstrap:replica: us-east-1}\n",
+            "a bucket on GCP keeps its location",
+        ),
         ("shared", NETWORK.replace("nat", "public"), "tidemill-shared:network.egress"),
         ("shared", NETWORK.replace("egress", "egres"), "tidemill-shared:network.egres is not a known key"),
         ("shared", NETWORK + "  tidemill-shared:cloud: gcp\n", "gcp:"),

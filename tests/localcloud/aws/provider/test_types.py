@@ -148,6 +148,12 @@ class World:
         token = "aws:batch/computeEnvironment:ComputeEnvironment"
         return self.make(token, type="MANAGED", computeResources=self.compute(cpus))["arn"]
 
+    def versioned(self) -> str:
+        bucket = self.make("aws:s3/bucket:Bucket")["id"]
+        enabled = {"status": "Enabled"}
+        self.make("aws:s3/bucketVersioning:BucketVersioning", bucket=bucket, versioningConfiguration=enabled)
+        return bucket
+
     def shares(self, seconds: int = 60) -> str:
         return self.make("aws:batch/schedulingPolicy:SchedulingPolicy", fairSharePolicy={"shareDecaySeconds": seconds})[
             "arn"
@@ -194,6 +200,15 @@ def destination(world: World, prefix: str) -> dict[str, Any]:
 
 def expiry(days: int) -> list[dict[str, Any]]:
     return [{"id": "jobs", "status": "Enabled", "filter": {"prefix": "jobs/"}, "expiration": {"days": days}}]
+
+
+def copied(world: World, prefix: str) -> list[dict[str, Any]]:
+    return [{
+        "id": "states", "status": "Enabled", "priority": 1, "filter": {"prefix": prefix},
+        "deleteMarkerReplication": {"status": "Disabled"},
+        "sourceSelectionCriteria": {"sseKmsEncryptedObjects": {"status": "Enabled"}},
+        "destination": {"bucket": world.bucket_arn(), "encryptionConfiguration": {"replicaKmsKeyId": "arn:aws:kms:x"}},
+    }]  # fmt: skip
 
 
 def metric(value: str) -> dict[str, str]:
@@ -258,6 +273,10 @@ LIVES: dict[str, Any] = {
             "versioningConfiguration": {"status": "Enabled"},
         },
         {"versioningConfiguration": {"status": "Suspended"}},
+    ),
+    "aws:s3/bucketReplicationConfig:BucketReplicationConfig": lambda w: (
+        {"bucket": w.versioned(), "role": w.role_arn(), "rules": copied(w, ".pulumi/stacks/")},
+        {"rules": copied(w, ".pulumi/history/")},
     ),
     "aws:s3/bucketObjectv2:BucketObjectv2": lambda w: (
         {"bucket": w["bucket"], "key": "pipeline.json", "content": "{}", "tags": {"a": "b"}},
