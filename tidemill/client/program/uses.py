@@ -86,6 +86,10 @@ class Uses:
         self._done: dict[int, bytes] = {}
         self._under: dict[int, int] = {}
         """Objects that are being walked, each with its depth: a cycle is told by how far it leads back."""
+        self._back = sys.maxsize
+        """The least depth that a cycle has led back to, of what is below the object that is being walked."""
+        self._in_cycles = 0
+        """Objects walked so far whose digest means something only within the cycle that led to them."""
         self._alive: list[Any] = []
         """An id is an object's own only while it lives."""
         self._left = MAX_BYTES
@@ -126,16 +130,22 @@ class Uses:
         if (done := self._done.get(id(value))) is not None:
             return done
         if (depth := self._under.get(id(value))) is not None:
+            self._back = min(self._back, depth)
             return _hash("again", str(len(self._under) - depth))
         self._spend(value, _OBJECT_BYTES)
-        self._under[id(value)] = len(self._under)
-        try:
-            digest = _hash(*self._parts(value))
-        finally:
-            del self._under[id(value)]
-        self._done[id(value)] = digest
+        depth = self._under[id(value)] = len(self._under)
+        outer, self._back = self._back, sys.maxsize
+        digest = _hash(*self._parts(value))
+        del self._under[id(value)]
+        self._done[id(value)] = self._elsewhere() if self._back < depth else digest
+        self._back = min(outer, self._back)
         self._alive.append(value)
         return digest
+
+    def _elsewhere(self) -> bytes:
+        """The digest, at another place, of an object that leads back to one above it: its number among those."""
+        self._in_cycles += 1
+        return _hash("seen", str(self._in_cycles))
 
     def _parts(self, value: Any) -> Iterable[bytes | str]:
         if name := _name_of(value):

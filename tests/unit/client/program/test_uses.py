@@ -32,6 +32,8 @@ DIFFERENT = {
     "an annotation, by which libraries convert": "def f(x: 'Table{0}'): return x",
     "a captured variable with the name of a global one": "k = 5\ndef made(k):\n    def f(x):\n        def g():\n"
     "            global k\n            return k\n        return g() + k\n    return f\nf = made({0})",
+    "what a list leads back to": "a = []\nb = [a]\na.append(b)\nr = [a]\nr.append([b, [r]][{0} - 1])\n"
+    "def f(x): return r",
 }
 
 
