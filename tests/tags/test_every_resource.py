@@ -46,7 +46,6 @@ WITHOUT = {
     "aws:s3/bucketOwnershipControls:BucketOwnershipControls": "a part of its bucket",
     "aws:s3/bucketPolicy:BucketPolicy": "a part of its bucket",
     "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock": "a part of its bucket",
-    "aws:s3/bucketReplicationConfig:BucketReplicationConfig": "a part of its bucket",
     "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration": "a part of its bucket",
     "aws:s3/bucketVersioning:BucketVersioning": "a part of its bucket",
     "aws:sns/topicPolicy:TopicPolicy": "a part of its topic",
