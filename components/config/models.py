@@ -179,8 +179,10 @@ class StackConfig(Model):
     store: Store = Field(default=Store(), description="The job store.")
     registry: Registry = Field(default=Registry(), description="The team's image repositories.")
     logs: Logs = Field(default=Logs(), description="The workers' log lines.")
-    disks: Disks = Field(default=Disks(), description="The machines' disks.")
-    topics: Topics = Field(default=Topics(), description="The queues' topics on GCP.")
+    disks: Disks = Field(default=Disks(), description="The machines' disks.", examples=[{"kms_key": "create"}])
+    topics: Topics = Field(
+        default=Topics(), description="The queues' topics on GCP.", examples=[{"kms_key": "create"}]
+    )
     monitoring: Monitoring = Field(
         default=Monitoring(),
         description="A dashboard, and alarms for the people who must know.",

@@ -123,7 +123,8 @@ def newcomer(folder: Path, *, ordinary: bool) -> tuple[list[str], dict[str, str]
         ordinary: Whether it is another user, to whom the checkout then belongs. If root does not run the tests, it is
             always the one who does.
     """
-    env = {key: value for key, value in os.environ.items() if key != "CI"}
+    # A make within `make test` would announce its folder, in what is typed next.
+    env = {key: value for key, value in os.environ.items() if key not in {"CI", "MAKEFLAGS", "MAKELEVEL"}}
     env |= {"PATH": f"{ROOT / '.venv' / 'bin'}:{env['PATH']}", "NO_COLOR": "1"}
     refused = [sys.executable, str(ROOT / "tests" / "no_namespaces.py")]
     if os.geteuid() != 0 or not ordinary:

@@ -372,7 +372,7 @@ class TestGoingOn:
         assert "5 of 20 items are done and kept." in err.decode()
         assert re.search(r"^state +paused\nsucceeded +4\nfailed +1\nnot run +15$", out.decode(), re.MULTILINE)
         assert re.search(r"^attempts +5$", out.decode(), re.MULTILINE)
-        assert re.search(r"^outputs +.*\(4 of 20 items\)$", out.decode(), re.MULTILINE)
+        assert re.search(r"^outputs +.*\(4 of 20 items\); `tidemill fetch", out.decode(), re.MULTILINE)
         assert re.search(r"^remaining +15$", here.ask("status", here.ledger.job).stdout, re.MULTILINE)
         found = [json.loads(line) for line in here.ask("results", here.ledger.job, "--json").stdout.splitlines()]
         assert [one["status"] for one in found] == five

@@ -25,6 +25,7 @@ from tests.worker.containers import Ran, Team, ran
 from tests.worker.forked import start
 
 STORE = "store.company.test"
+PROXY = "proxy.company.test"
 CLIENTS = {
     "urllib": f"import urllib.request; urllib.request.urlopen('https://{STORE}/bucket/hello').read()",
     "requests": f"import requests; requests.get('https://{STORE}/bucket/hello').raise_for_status()",
@@ -47,8 +48,8 @@ class Proxy(ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), _Tunnel)
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+    def port(self) -> int:
+        return self.server_address[1]
 
 
 class _Tunnel(BaseRequestHandler):
@@ -106,16 +107,16 @@ class Company:
             self.proxy.server_close()
 
     def variables(self) -> dict[str, str]:
-        """What a job definition of this company gives to a container."""
+        """What a job definition of this company gives to a container. No stack file may name loopback."""
         given: dict[str, str] = {}
 
         def program() -> None:
-            out = Outbound.of(self.proxy.url, ["internal.test"], self.authority.pem)
+            out = Outbound.of(f"http://{PROXY}:{self.proxy.port}", ["internal.test"], self.authority.pem)
             for key, value in out.variables(str(self.bundle)).items():
                 pulumi.Output.from_input(value).apply(lambda known, key=key: given.update({key: known}))
 
         run_with(Recorder(), program)
-        return given
+        return {key: value.replace(PROXY, "127.0.0.1") for key, value in given.items()}
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ CHINA, GOV = "cn-north-1", "us-gov-west-1"
 SUFFIX = {CHINA: "amazonaws.com.cn", GOV: "amazonaws.com"}
 PARTITION = {CHINA: "aws-cn", GOV: "aws-us-gov"}
 EVERYWHERE = {"ecs-tasks", "firehose", "cloudwatch", "events", "sts", "batch", "spot", "backup", "elasticfilesystem",
-              "vpc-flow-logs"}  # fmt: skip
+              "vpc-flow-logs", "s3"}  # fmt: skip
 """Services with one name in policies of all partitions."""
 
 
@@ -42,7 +42,7 @@ def wrong(made: Recorder, region: str) -> list[str]:
     for resource in made.resources:
         text = json.dumps(resource.inputs, default=str)
         hosts = re.findall(r"([a-z0-9.*-]+)\.(amazonaws\.com(?:\.cn)?)(?![a-z.])", text)
-        hosts = [(host, suffix) for host, suffix in hosts if host.split(".")[0] not in EVERYWHERE]
+        hosts = [(host, suffix) for host, suffix in hosts if host not in EVERYWHERE]
         if "arn:aws:" in text or any(suffix != SUFFIX[region] for _, suffix in hosts):
             found.append(f"{resource.name}: {hosts}")
     return found

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.client_fakes import descriptor, outcome, pipeline, uris
 from tidemill.cli import main
-from tidemill.cli.commands.results import row
+from tidemill.cli.commands.results import show
 from tidemill.client import Job, Pipeline
 from tidemill.client import site as site_module
 from tidemill.client.report import failures
@@ -192,11 +192,12 @@ def test_no_lines_are_promised_of_items_that_never_ran(job, capsys, monkeypatch,
     assert again.startswith(f"`tidemill retry {job} --group")
 
 
-def test_results_show_the_value_of_a_function():
+@pytest.mark.parametrize(
+    ("value", "output", "last"),
+    [({"n": 8}, None, '{"n": 8}'), (None, None, "a"), (None, "s3://store/out/1/", "s3://store/out/1/")],
+)
+def test_results_show_the_value_of_a_function_or_where_its_output_is(capsys, value, output, last):
     made = outcome(1, "a", failed=False)
-    made.output, made.value = None, {"n": 8}
-    assert row(made)[-1] == '{"n": 8}'
-    made.value = None
-    assert row(made)[-1] == ""
-    made.output = "s3://store/out/1/"
-    assert row(made)[-1] == "s3://store/out/1/"
+    made.value, made.output = value, output
+    show(iter([made]), narrow=False)
+    assert capsys.readouterr().out.rstrip().endswith(f"  {last}")
