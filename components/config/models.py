@@ -180,9 +180,7 @@ class StackConfig(Model):
     registry: Registry = Field(default=Registry(), description="The team's image repositories.")
     logs: Logs = Field(default=Logs(), description="The workers' log lines.")
     disks: Disks = Field(default=Disks(), description="The machines' disks.", examples=[{"kms_key": "create"}])
-    topics: Topics = Field(
-        default=Topics(), description="The queues' topics on GCP.", examples=[{"kms_key": "create"}]
-    )
+    topics: Topics = Field(default=Topics(), description="The queues' topics on GCP.", examples=[{"kms_key": "create"}])
     monitoring: Monitoring = Field(
         default=Monitoring(),
         description="A dashboard, and alarms for the people who must know.",
