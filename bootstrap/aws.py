@@ -21,7 +21,12 @@ def make(config: BootstrapConfig) -> AwsBootstrap:
     if account.replica_url is not None:
         pulumi.export("replica_url", account.replica_url)
     if config.ci:
-        own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}
+        own = {
+            "state_arn": account.state_arn,
+            "key_arn": account.key_arn,
+            "replica_arn": account.replica_arn,
+            "tags": tags,
+        }
         roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**config.ci.model_dump(exclude_unset=True), **own}))
         login = {"preview": roles.preview_role_arn, "deploy": roles.deploy_role_arns}
         # CI logs in to a stack's region, and the state may be in another one.

@@ -61,6 +61,8 @@ class AwsBootstrap(pulumi.ComponentResource):
     """ARN of the key of the state and of its secrets."""
     replica_url: pulumi.Output[str] | None
     """The argument of `pulumi login` where the replica takes the bucket's place; None without a replica."""
+    replica_arn: pulumi.Output[str] | None
+    """ARN of the replica; None without one."""
 
     def __init__(self, name: str, args: AwsBootstrapArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsBootstrapArgs, args)
@@ -76,11 +78,15 @@ class AwsBootstrap(pulumi.ComponentResource):
         assert state.key_arn is not None
         self.backend_url, self.state_arn, self.key_arn = state.uri, state.arn, state.key_arn
         self.secrets_provider = pulumi.Output.concat("awskms:///", state.key_arn)
-        self.replica_url = self._replicate(name, state, args, args.replica) if args.replica else None
+        self.replica_url = self.replica_arn = None
+        if args.replica:
+            replica = self._replicate(name, state, args, args.replica)
+            self.replica_url = pulumi.Output.concat(replica.uri, "?region=", args.replica)
+            self.replica_arn = replica.arn
         self.register_outputs({"backend_url": self.backend_url, "secrets_provider": self.secrets_provider})
 
-    def _replicate(self, name: str, state: AwsStore, args: AwsBootstrapArgs, region: str) -> pulumi.Output[str]:
-        """Copy what is written from now on to a bucket in another region; returns its URL."""
+    def _replicate(self, name: str, state: AwsStore, args: AwsBootstrapArgs, region: str) -> AwsStore:
+        """Copy what is written from now on to a bucket in another region; returns it."""
         settings = AwsStoreArgs(kms_key="create", versioning=True, purge=args.purge, tags=args.tags, region=region)
         replica = AwsStore(f"{name}-replica", settings, pulumi.ResourceOptions(parent=self))
         assert replica.key_arn is not None
@@ -108,7 +114,7 @@ class AwsBootstrap(pulumi.ComponentResource):
             # S3 refuses it while one of the buckets has no versions.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[state, replica, granted]),
         )
-        return pulumi.Output.concat(replica.uri, "?region=", region)
+        return replica
 
 
 def _s3_of(account: Account) -> Statement:

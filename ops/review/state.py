@@ -74,6 +74,10 @@ _SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
         "aws:efs/backupPolicy:BackupPolicy",
         "backupPolicy.status", "ENABLED", "state-expires", "no longer backs up the file system",
     ),
+    (
+        "aws:s3/bucketReplicationConfig:BucketReplicationConfig",
+        "rules", None, "state-expires", "new objects are no longer copied to the replica",
+    ),
     ("gcp:storage/bucket:Bucket", "versioning.enabled", True, "state-expires", _OVERWRITTEN),
     ("gcp:storage/bucket:Bucket", "encryption.defaultKmsKeyName", None, "protection-lifted", _KEY),
     ("aws:ec2/flowLog:FlowLog", "vpcId", None, "protection-lifted", _FLOWS),

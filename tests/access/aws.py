@@ -10,10 +10,12 @@ from dataclasses import replace
 from localcloud.aws.iam import DIRECT, ROLE, Query, refusal
 from tests.access.probes import Probe, Thing, no, of, yes
 from tests.access.stacks import (
+    ACCOUNT,
     CHANNEL,
     NUMBER,
     PATH,
     REGION,
+    REPLICA,
     STATE,
     STATE_KEY,
     SUFFIX,
@@ -52,11 +54,14 @@ def allows(probe: Probe) -> bool:
     known = documents()
     made = probe.who == "made by CI"
     role = of_account("iam", f"role/vision-dev-identity-{probe.who}-{SUFFIX}", "")
-    query = Query(probe.action, probe.on.name, {f"AWS:{role}": ROLE}, probe.on.context)
+    caller = {"aws:principalarn": role, "kms:calleraccount": ACCOUNT}
+    query = Query(probe.action, probe.on.name, {f"AWS:{role}": ROLE}, {**caller, **probe.on.context})
     policies = [EVERYTHING] if made else known[probe.who]
     own = ADMITTING if probe.on.admits else None
     if probe.on.name == FILES:
         (own,) = known["file system"]
+    if probe.on.name == DISKS_KEY.name:
+        (own,) = known["key of disks"]
     return refusal(query, policies, own, boundary=known["boundary-dev"][0] if made else None) is None
 
 
@@ -177,8 +182,11 @@ OWN_STACK, PRODS_STACK = (
     _state(f".pulumi/stacks/tidemill/vision-{environment}.json") for environment in ("dev", "prod")
 )
 BOOTSTRAP = _state(".pulumi/stacks/tidemill-bootstrap/vision-dev.json")
-COPY = Thing(
-    "a state in the replica", f"arn:aws:s3:::tidemill-replica-bucket-{SUFFIX}/.pulumi/stacks/tidemill/vision-dev.json"
+COPY = Thing("a state in the replica", f"{REPLICA}/.pulumi/stacks/tidemill/vision-dev.json")
+DISKS_KEY = Thing(
+    "the key of vision-dev's disks, for a disk of a machine",
+    of_account("kms", f"key/vision-dev-disks-key-{SUFFIX}"),
+    {"kms:grantisforawsresource": "true", "aws:resourcetag/tidemill:environment": "dev"},
 )
 STATES_KEY = Thing("the key of the state", STATE_KEY)
 DEV_KEY, PROD_KEY = (_key(f"a key with the tag of {each}", ResourceTag_environment=each) for each in ("dev", "prod"))
@@ -344,6 +352,7 @@ PROBES = [
         yes("s3:GetObject", _in_store("vision-dev", "jobs/a/job.json"), "A worker reads its job."),
         yes("s3:GetObject", UPLOAD, "Items may be files that a submitter brought."),
         no("s3:PutObject", UPLOAD, "User code must not change what other jobs read."),
+        no("kms:Decrypt", DISKS_KEY, "The roles of AWS that start machines do."),
         yes("s3:PutObject", SNAPSHOT, "A worker saves the state of an item."),
         yes("s3:GetObject", SNAPSHOT, "The next worker restores it."),
         no("s3:DeleteObject", SNAPSHOT, "A snapshot must outlive whatever comes after it."),
@@ -384,6 +393,8 @@ PROBES = [
         yes("ecs:Poll", _machine("vision-dev"), "The agent asks for work."),
         yes("ecs:Poll", _machine("vision-dev", "{}_Batch_0a1b"), "Batch also names clusters so."),
         yes("ecs:RegisterContainerInstance", _cluster("vision-dev"), "The agent joins."),
+        no("kms:CreateGrant", DISKS_KEY, "The roles of AWS that start machines do; none could pass the key on."),
+        no("kms:Decrypt", DISKS_KEY, "A copy of a disk stays closed to a machine's programs."),
         no("ecs:Poll", _machine("audio-dev"), "It would be given another team's credentials."),
         no("ecs:UpdateContainerInstancesState", _machine("audio-dev"), "It would drain its machines."),
         no("ecs:DeregisterContainerInstance", _cluster("audio-dev"), "It would take its machines away."),
@@ -582,6 +593,7 @@ PROBES = [
         yes("s3:GetObject", BUCKET, "The bootstrap stack lists it for every environment."),
         no("s3:GetObject", OTHERS_BUCKET, "The bootstrap stack does not list it."),
         no("s3:GetObject", PRODS_STACK, "No role of a stack reads the state."),
+        no("s3:GetObject", COPY, "No role of a stack reads the state's replica."),
         no("kms:Decrypt", STATES_KEY, "No role of a stack reads the state's secrets."),
         yes("kms:Decrypt", DEV_KEY, "Its environment's stores are encrypted with it."),
         no("kms:Decrypt", PROD_KEY, "The key is another environment's."),

@@ -26,6 +26,7 @@ __all__ = ["ACCOUNT", "PROJECT", "REGION", "Home", "boundary_statements", "docum
 SUFFIX = "1a2b3c4"
 """The suffix that auto-naming adds to a name here."""
 STATE = "arn:aws:s3:::tidemill-state-bucket-1a2b3c4"
+REPLICA = "arn:aws:s3:::tidemill-replica-bucket-1a2b3c4"
 CHANNEL = f"arn:aws:sns:{REGION}:{ACCOUNT}:ml-oncall"
 STATE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/state"
 BUCKETS = ["raw-images", "features"]
@@ -78,6 +79,7 @@ def documents() -> Mapping[str, list[Document]]:
         "tidemill:worker_image": _WORKER,
         "tidemill:monitoring": {"job_channels": {"oncall": CHANNEL}},
         "tidemill:file_systems": {"shared": {}},
+        "tidemill:disks": {"kms_key": "create"},
         "tidemill:mirrors": {"docker.io": f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/docker-hub"},
         "tidemill:queues": {
             "cpu": {
@@ -91,12 +93,13 @@ def documents() -> Mapping[str, list[Document]]:
     made = run_program(values, recorder=Arns())
     found: dict[str, list[Document]] = {"submitter": []}
     found["file system"] = [made.one("efs.FileSystemPolicy").document("policy")]
+    found["key of disks"] = [made.one("kms.Key", "vision-dev-disks-key").document("policy")]
     for policy in made.of("iam.Policy"):
         found["submitter"].append(policy.document("policy"))
     for policy in made.of("iam.RolePolicy"):
         who = policy.inputs["role"].removeprefix("vision-dev-identity-").removesuffix(f"-{SUFFIX}")
         found.setdefault(who, []).append(policy.document("policy"))
-    args = AwsCiArgs("example/infra", STATE, STATE_KEY, ["dev", "prod"], buckets=BUCKETS)
+    args = AwsCiArgs("example/infra", STATE, STATE_KEY, ["dev", "prod"], replica_arn=REPLICA, buckets=BUCKETS)
     ci = run_with(Arns(), lambda: AwsCi("tidemill-ci", args))
     policies = {of_account("iam", f"policy/{each.name}-{SUFFIX}", ""): each for each in ci.of("iam.Policy")}
     for attached in ci.of("iam.RolePolicyAttachment"):

@@ -16,6 +16,7 @@ from tests.components.stacks import AWS_STACKS, run_stack
 from tests.fields import about
 
 STATE, KEY = "arn:aws:s3:::tidemill-state", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/state"
+REPLICA = "arn:aws:s3:::tidemill-replica-bucket-1a2b3c4"
 GITHUB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/{ISSUER}"
 GITLAB = GITHUB.replace(ISSUER, "gitlab.com")
 BOUNDARY = "arn:mock:Policy:ci-boundary-prod"
@@ -274,8 +275,29 @@ def test_a_permission_boundary_leaves_the_roles_of_every_stack_what_they_need(ma
     assert not {action for action in within if action.startswith(("iam:", "sts:")) or "*" in action}
 
 
+@pytest.mark.parametrize("bucket", [STATE, REPLICA])
+def test_no_role_of_a_stack_has_the_state_or_its_replica_whatever_buckets_stacks_may_use(bucket):
+    """A `*` of `buckets` may cover both."""
+    made = ci(replica_arn=REPLICA, buckets=["tidemill-*", "raw-*"])
+    boundary = made.one("iam.Policy", "ci-boundary-dev").document("policy")
+    whole = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+    asked = [
+        ("s3:ListBucket", bucket),
+        *((f"s3:{verb}Object", f"{bucket}/.pulumi/meta.yaml") for verb in ("Get", "Put")),
+    ]
+    for action, resource in asked:
+        assert refusal(Query(action, resource), [whole], boundary=boundary) is not None
+    assert refusal(Query("s3:GetObject", "arn:aws:s3:::raw-images/a"), [whole], boundary=boundary) is None
+
+
+def test_without_a_replica_a_boundary_is_what_it_was():
+    (denied,) = [s for s in ci().document_of("ci-boundary-dev") if s["Action"] == ["s3:*"]]
+    assert denied["Resource"] == [STATE, f"{STATE}/*"]
+
+
 def test_every_policy_is_as_short_as_aws_takes_it():
-    made = ci(environments=list(NAMES), buckets=[f"{number:063}" for number in range(10)])
+    buckets = [f"{number:063}" for number in range(10)]
+    made = ci(environments=list(NAMES), buckets=buckets, replica_arn=REPLICA)
     sizes = {
         policy.name: len(json.dumps(policy.document("policy"), separators=(",", ":")))
         for policy in made.of("iam.Policy")

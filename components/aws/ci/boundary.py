@@ -53,6 +53,7 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
         "s3": [*NAMED["s3"], *(f"s3:::{b}{end}" for b in buckets for end in ("", "/*"))],
     }
     tagged = {f"aws:ResourceTag/{TAG}": environment}
+    replica = [pulumi.Output.concat(home.replica, "*")] if home.replica else []
     secrets = ["secretsmanager:*:{account}:secret:*", "ssm:*:{account}:parameter/*"]
     return [
         *(allow(actions(service, words), home.arns(named[service], environment)) for service, words in _WORK.items()),
@@ -75,7 +76,8 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
         # Topics that tell a job's end belong to people, and have names of their own.
         allow(["sns:Publish"], home.arns(["sns:*:{account}:*"])),
         allow(all_actions(_LOOK), ["*"]),
-        deny(["s3:*"], [home.state, pulumi.Output.concat(home.state, "/*")]),
+        # A `*` of `buckets` may cover them.
+        deny(["s3:*"], [home.state, pulumi.Output.concat(home.state, "/*"), *replica]),
         deny(["kms:*"], [home.key]),
         # No role of a stack trusts an identity provider; only a rogue workflow would create one that does.
         {**deny(["*"], ["*"]), "Condition": {"Null": {"aws:FederatedProvider": "false"}}},

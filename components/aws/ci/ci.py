@@ -45,6 +45,8 @@ class AwsCiArgs:
     name may end with `*`."""
     tags: dict[str, str] | None = None
     """Tags of all taggable resources."""
+    replica_arn: pulumi.Input[str] | None = None
+    """ARN of the state's replica, if there is one; no role of a stack may use it."""
 
 
 class AwsCi(pulumi.ComponentResource):
@@ -86,7 +88,7 @@ class AwsCi(pulumi.ComponentResource):
         ci = part(AwsCiModel, {key: getattr(args, key) for key in AwsCiModel.model_fields}, "ci")
         self._args, self._ci, self._child = args, ci, pulumi.ResourceOptions(parent=self)
         self._issuer = pulumi.Output.from_input(args.provider_arn or self._identity_provider())
-        home = Home(account_of(self), args.state_arn, args.key_arn, name)
+        home = Home(account_of(self), args.state_arn, args.key_arn, name, args.replica_arn)
         reads, ground = self._policy("reads", preview_statements(home)), self._policy("ground", ground_statements(home))
         preview = self._role("preview", ci.preview_subjects, {"reads": reads})
         self.preview_role_arn = preview.arn

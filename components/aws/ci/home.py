@@ -45,6 +45,8 @@ class Home:
     """ARN of the key of the state and its secrets."""
     name: str
     """Prefix of the names of CI's own roles and policies."""
+    replica: pulumi.Input[str] | None = None
+    """ARN of the state's replica, if there is one."""
 
     def arns(self, templates: Sequence[str], environment: str = "") -> list[pulumi.Output[str]]:
         """Fill ``{account}`` and ``{environment}`` into ARNs without ``arn:<partition>:``."""

@@ -147,3 +147,10 @@ def test_flow_logs_that_end_are_told_unless_their_network_goes():
     assert told(ended, step("delete", vpc, "v", old={}), kind="protection-lifted") == []
     off = step("update", subnetwork, old={"logConfig": {"flowSampling": 0.5}}, new={}, diff={"logConfig": "delete"})
     assert [(each.severity, each.title) for each in told(off, kind="protection-lifted")] == said
+
+
+def test_a_replication_that_ends_is_told():
+    replication = "aws:s3/bucketReplicationConfig:BucketReplicationConfig"
+    ended = step("delete", replication, old={"bucket": "state", "rules": [{"id": "states"}]})
+    said = [("high", "new objects are no longer copied to the replica")]
+    assert [(each.severity, each.title) for each in told(ended, kind="state-expires")] == said
