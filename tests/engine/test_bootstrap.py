@@ -71,7 +71,9 @@ def test_a_replica_comes_once_and_stays(cloud, account, before):
         config["tidemill-bootstrap:replica"] = "us-east-1"
     preview = account.preview().ok()
     assert preview.violations == []
-    assert all(line.startswith("create ") for line in preview.plan)
+    changed = [line for line in preview.plan if not line.startswith("create ")]
+    assert len(changed) == 2, "CI's boundaries close the replica to every role of a stack"
+    assert all(line.startswith("update ") and "tidemill-ci-boundary-" in line for line in changed)
     account.up().ok()
     assert alone < {each["urn"] for each in account.resources()}
     assert account.up("--expect-no-changes").ok().plan == []
