@@ -84,7 +84,7 @@ class AwsBudget(pulumi.ComponentResource):
         self.register_outputs({"budget": self.budget})
 
 
-def _all_of(tags: dict[str, str]) -> aws.budgets.BudgetFilterExpressionArgs | None:
+def _all_of(tags: dict[str, str]) -> "aws.budgets.BudgetFilterExpressionArgs | None":
     """Costs with all of the tags; `And` is for two or more.
 
     Source: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_Expression.html
@@ -108,7 +108,7 @@ def _all_of(tags: dict[str, str]) -> aws.budgets.BudgetFilterExpressionArgs | No
 
 def _notice(
     kind: str, percent: int, addresses: list[str], topic: pulumi.Input[str] | None
-) -> aws.budgets.BudgetNotificationArgs:
+) -> "aws.budgets.BudgetNotificationArgs":
     return aws.budgets.BudgetNotificationArgs(
         comparison_operator="GREATER_THAN",
         notification_type=kind,

@@ -95,7 +95,7 @@ class AwsFileSystem(pulumi.ComponentResource):
         self.source = pulumi.Output.all(made.id, point.id, *ready).apply(lambda ids: f"{ids[0]}/{ids[1]}")
         self.register_outputs({"arn": self.arn, "source": self.source})
 
-    def _file_system(self, name: str, settings: FileSystem, key: pulumi.Output[str] | None) -> aws.efs.FileSystem:
+    def _file_system(self, name: str, settings: FileSystem, key: pulumi.Output[str] | None) -> "aws.efs.FileSystem":
         # Its name is an id, so that a file system of another name never takes its place.
         return aws.efs.FileSystem(
             f"{name}-files",
@@ -109,7 +109,7 @@ class AwsFileSystem(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, protect=not self._args.purge),
         )
 
-    def _access_point(self, name: str, made: aws.efs.FileSystem) -> aws.efs.AccessPoint:
+    def _access_point(self, name: str, made: "aws.efs.FileSystem") -> "aws.efs.AccessPoint":
         """Every job is one user in one folder, whatever user its container runs as."""
         return aws.efs.AccessPoint(
             f"{name}-access",
@@ -125,7 +125,9 @@ class AwsFileSystem(pulumi.ComponentResource):
             opts=self._child,
         )
 
-    def _policy(self, name: str, made: aws.efs.FileSystem, point: aws.efs.AccessPoint) -> aws.efs.FileSystemPolicy:
+    def _policy(
+        self, name: str, made: "aws.efs.FileSystem", point: "aws.efs.AccessPoint"
+    ) -> "aws.efs.FileSystemPolicy":
         """Without a policy, EFS admits every client that reaches a mount target. With one, IAM must allow each client.
 
         Source: https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
@@ -155,7 +157,7 @@ class AwsFileSystem(pulumi.ComponentResource):
             f"{name}-policy", file_system_id=made.id, policy=document([jobs, encrypted]), opts=self._child
         )
 
-    def _targets(self, name: str, made: aws.efs.FileSystem) -> list[aws.efs.MountTarget]:
+    def _targets(self, name: str, made: "aws.efs.FileSystem") -> "list[aws.efs.MountTarget]":
         tags = named(self._args.tags, name)
         group = aws.ec2.SecurityGroup(
             f"{name}-targets",
@@ -189,7 +191,7 @@ class AwsFileSystem(pulumi.ComponentResource):
         ]
 
 
-def _lifecycle(days: int | None) -> list[aws.efs.FileSystemLifecyclePolicyArgs] | None:
+def _lifecycle(days: int | None) -> "list[aws.efs.FileSystemLifecyclePolicyArgs] | None":
     """Each transition is a policy of its own: EFS refuses two in one."""
     if days is None:
         return None

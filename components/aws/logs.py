@@ -189,7 +189,7 @@ class AwsLogs(pulumi.ComponentResource):
         )
 
 
-def _one_document_per_line() -> aws.kinesis.FirehoseDeliveryStreamExtendedS3ConfigurationProcessingConfigurationArgs:
+def _one_document_per_line() -> "aws.kinesis.FirehoseDeliveryStreamExtendedS3ConfigurationProcessingConfigurationArgs":
     """CloudWatch Logs delivers gzipped JSON documents, of some lines each, with nothing between them.
 
     Source: https://docs.aws.amazon.com/firehose/latest/dev/writing-with-cloudwatch-logs-decompression.html

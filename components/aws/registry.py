@@ -86,7 +86,7 @@ class AwsRegistry(pulumi.ComponentResource):
         self._named = [*own, *(each.arn for repository, each in made.items() if repository in imported)]
         self.register_outputs({"url": self.url})
 
-    def _repository(self, name: str, repository: str, args: AwsRegistryArgs) -> aws.ecr.Repository:
+    def _repository(self, name: str, repository: str, args: AwsRegistryArgs) -> "aws.ecr.Repository":
         imported = (args.imported or {}).get(repository)
         made = aws.ecr.Repository(
             child_name(f"{name}-{repository}", imported),
@@ -108,7 +108,7 @@ class AwsRegistry(pulumi.ComponentResource):
         )
         return made
 
-    def _encryption(self) -> list[aws.ecr.RepositoryEncryptionConfigurationArgs] | None:
+    def _encryption(self) -> "list[aws.ecr.RepositoryEncryptionConfigurationArgs] | None":
         """ECR decrypts for whoever may pull, by a grant that it gives itself when it makes the repository.
 
         Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/encryption-at-rest.html

@@ -98,5 +98,5 @@ class GcpBudget(pulumi.ComponentResource):
         self.register_outputs({"budget": self.budget})
 
 
-def _rule(share: float, basis: str) -> gcp.billing.BudgetThresholdRuleArgs:
+def _rule(share: float, basis: str) -> "gcp.billing.BudgetThresholdRuleArgs":
     return gcp.billing.BudgetThresholdRuleArgs(threshold_percent=share, spend_basis=basis)

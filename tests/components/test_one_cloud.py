@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import runpy
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -26,6 +27,17 @@ OURS = ("components", "ops", "plugin")
 OTHER = {"aws": "gcp", "gcp": "aws"}
 OF_ONE = {"insights": "aws"}
 """Commands for the stacks of one cloud alone."""
+UNUSED = {
+    "demo-aws": ("pulumi_aws", {"budgets", "ecr", "efs", "kinesis"}),
+    "demo-gcp": ("pulumi_gcp", {"billing", "filestore"}),
+}
+"""Services that components know and these stacks do not use."""
+PROGRAM = """
+import sys
+from tests.components.stacks import run_stack
+run_stack(sys.argv[1])
+print(*{".".join(name.split(".")[:2]) for name in sys.modules if name.count(".") > 1})
+"""
 CI = {"repository": "team/repository", "environments": ["dev"]}
 
 
@@ -105,3 +117,15 @@ def test_what_was_added_by_hand_is_asked_of_the_stacks_cloud(cloud: str, monkeyp
     settings = importlib.import_module("components.config").StackConfig
     assert ask.additions("team-dev", settings.model_construct(cloud=cloud)) == []
     assert asked == [cloud]
+
+
+@pytest.mark.parametrize("stack", UNUSED)
+def test_a_service_that_a_stack_does_not_use_is_not_loaded(stack: str) -> None:
+    """Each service costs a preview time and up to 4 MB. A quoted annotation does not load the service that it names."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, stack], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+    )
+    sdk, unused = UNUSED[stack]
+    loaded = {name.partition(".")[2] for name in done.stdout.split() if name.startswith(f"{sdk}.")}
+    assert len(loaded) > 3
+    assert loaded & unused == set()
