@@ -10,8 +10,10 @@ from ..config.checks import common
 from ..config.checks.file_systems import check_on_aws
 from ..config.checks.images import STACKS_IMAGE
 from ..config.checks.imports import check_aws_imports
+from ..config.checks.place import check_region
 from ..config.checks.policies import check_policies
 from ..config.errors import ConfigError, key_path, missing, shown
+from ..config.mirror_models import ECR
 from ..config.models import Budget, Images, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.network_models import NewNetwork
@@ -48,6 +50,7 @@ def check_stack(config: StackConfig) -> None:
     check_monitoring(config.monitoring)
     _existing_network(config)
     _proxy(config)
+    _mirrors(config)
     check_aws_imports(config)
     check_on_aws(config)
     for key, image in config.worker_images.items():
@@ -89,6 +92,8 @@ def check_bootstrap(config: BootstrapConfig, region: str | None) -> None:
     """Rules of a bootstrap stack on AWS, in its region if that is known."""
     if config.services != BootstrapConfig.model_fields["services"].default:
         common.refuse([], config, "services", _ON_GCP, "Leave it out; AWS has no APIs to enable")
+    if config.replica:
+        check_region("aws", key_path(["replica"]), config.replica)
     if config.replica and region and (config.replica == region or _partition(config.replica) != _partition(region)):
         allowed = f"another region than {region}, in the same partition of AWS"
         raise ConfigError(key_path(["replica"]), shown(config.replica), allowed, "Name the region of the copy")
@@ -193,6 +198,17 @@ def _proxy(config: StackConfig) -> None:
             "the domain of S3 where queues mount s3 in an existing network: Mountpoint goes past the proxy",
             "Name s3.<region>.amazonaws.com, if the network has its endpoint, or leave the mounts out",
         )
+
+
+def _mirrors(config: StackConfig) -> None:
+    """A mirror in ECR is in an account and a region: without them machines would take it for one without login."""
+    for host, mirror in config.mirrors.items():
+        here = key_path(["mirrors", host])
+        if match := ECR.match(mirror):
+            check_region("aws", here, match["region"])
+        elif ".dkr.ecr." in mirror.partition("/")[0]:
+            allowed = "<account of 12 digits>.dkr.ecr.<region>.amazonaws.com, in China .amazonaws.com.cn"
+            raise ConfigError(here, shown(mirror), allowed, "Correct the registry's host")
 
 
 def _names(config: StackConfig) -> None:

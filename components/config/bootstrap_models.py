@@ -9,11 +9,10 @@ from ..ci import AwsCiModel
 from ..rooms import DEFAULT, CloudName, cloud_room
 from .home_files import HomeProject
 from .model import Model
-from .types import DIRECTIONS, matching, unique
+from .types import matching, unique
 
 _SERVICE = matching(re.compile(r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?"), "a service such as batch.amazonaws.com")
 _API = matching(re.compile(r"[a-z0-9-]+\.googleapis\.com"), "an API such as compute.googleapis.com")
-_REGION = matching(re.compile(rf"[a-z]{{2,4}}(-[a-z]+)?-{DIRECTIONS}-\d"), "a region of AWS such as us-east-1")
 _PROVIDER = matching(re.compile(r"arn:[\w-]+:iam::\d{12}:oidc-provider/.+"), "the ARN of an identity provider of IAM")
 
 
@@ -37,7 +36,7 @@ class BootstrapConfig(Model):
         default=[], description="GCP: APIs to enable, in place of all that pipelines need."
     )
     purge: bool = Field(default=False, description="Lift the protection of the state bucket, and let destroy empty it.")
-    replica: Annotated[str, _REGION] | None = Field(
+    replica: str | None = Field(
         default=None,
         description="AWS: another region, which gets a copy of the state bucket (docs/upgrading.md). Costs $1 per "
         "month for its key, its storage, and about $0.02 per GB written.",

@@ -9,6 +9,7 @@ import pulumi
 from pydantic import ValidationError
 
 from ..rooms import CLOUDS, cloud_room
+from .checks.place import check_region
 from .errors import ConfigError, from_pydantic, missing, nearest, shown, unknown
 from .load import program_values, read_file
 from .model import Model
@@ -60,7 +61,10 @@ class HomeProject(Generic[_Home]):
     def _parsed(self, values: Mapping[str, Any], region: Callable[[str], str | None]) -> _Home:
         try:
             config = self.model.model_validate(self._with_new_names(values))
-            self.check(config, region(config.cloud))  # type: ignore[attr-defined]
+            cloud: str = config.cloud  # type: ignore[attr-defined]
+            if place := region(cloud):
+                check_region(cloud, f"{cloud}:region", place)
+            self.check(config, place)
         except ValidationError as error:
             raise self._renamed(from_pydantic(error, self.model)) from None
         except ConfigError as error:

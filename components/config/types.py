@@ -154,8 +154,9 @@ AbsolutePath = Annotated[str, matching(_ABSOLUTE, "an absolute path of plain nam
 Zone = Annotated[
     str,
     matching(
-        re.compile(r"[a-z]|[a-z]+(-[a-z]+)*-?\d+(-[a-z]+-?\d+)*-?[a-z]"),
-        "a letter such as a, or a name such as us-west-2a, on GCP us-central1-a",
+        # No region of either cloud has more than six.
+        re.compile(r"[a-f]|[a-z]+(-[a-z]+)*-?\d+(-[a-z]+-?\d+)*-?[a-f]"),
+        "a letter from a to f, or a name such as us-west-2a, on GCP us-central1-a",
         40,
     ),
 ]

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 
 import pulumi
 
+from tidemill import prices
+
 from ...rooms import cloud_room
-from ..errors import ConfigError, key_path, refuse, shown
+from ..errors import ConfigError, key_path, nearest, refuse, shown
 from ..later import is_plain
 from ..mirror_models import ECR
 from ..models import StackConfig
@@ -27,6 +29,8 @@ def check_place(config: StackConfig, region: str | None, project: str | None) ->
     Raises:
         ConfigError: the first thing that is elsewhere.
     """
+    if region is not None:
+        check_region(config.cloud, f"{config.cloud}:region", region)
     imports = [*_imports(config)]
     for path, value in [*imports, *_used(config)]:
         if is_plain(value) and (match := _REGION.fullmatch(value)):
@@ -45,6 +49,24 @@ def check_place(config: StackConfig, region: str | None, project: str | None) ->
                 key_path(path), shown(zone), f"zones of {region}, the stack's region", "Name its letter, such as a"
             )
     _check_own_zones(config)
+
+
+def check_region(cloud: str, key: str, region: str) -> None:
+    """Check that a cloud has a region, by our lists and the price table.
+
+    Args:
+        key: The key that names it, for the error.
+
+    Raises:
+        ConfigError: neither has it.
+    """
+    known = cloud_room(cloud, "keys").REGIONS | {*prices.covered(cloud)}
+    if region in known:
+        return
+    guess = nearest(str(region).lower(), sorted(known))
+    meant = f"Did you mean {guess}?" if guess else "Name a region by its id."
+    newer = f"`python -m ops prices refresh --cloud {cloud} --region {region}` adds one that this version does not know"
+    raise ConfigError(key, shown(region), f"a region of {cloud.upper()}", f"{meant} {newer}")
 
 
 def _check_own_zones(config: StackConfig) -> None:

@@ -91,7 +91,14 @@ def test_a_teams_stack_gets_no_login_of_an_administrators(folder, monkeypatch):
             'tidemill-bootstrap:replica: "us-west-2" is not allowed. Allowed: another region than us-west-2',
         ),
         ("bootstrap", ACCOUNT + "  tidemill-bootstrap:replica: cn-north-1\n", "in the same partition of AWS"),
-        ("bootstrap", ACCOUNT + "  tidemill-bootstrap:replica: us-esat-1\n", "a region of AWS such as us-east-1"),
+        ("bootstrap", ACCOUNT + "  tidemill-bootstrap:replica: us-esat-1\n", "a region of AWS. Did you mean us-"),
+        (
+            "bootstrap",
+            ACCOUNT + "  tidemill-bootstrap:replica: us-west-9\n",
+            '"us-west-9" is not allowed. Allowed: a region',
+        ),
+        ("bootstrap", ACCOUNT.replace("us-west-2", "us-west-9"), 'aws:region: "us-west-9" is not allowed'),
+        ("shared", NETWORK.replace("us-west-2", "us-west-9"), 'aws:region: "us-west-9" is not allowed'),
         (
             "bootstrap",
             "config: {gcp:region: us-central1, tidemill-bootstrap:cloud: gcp, tidemill-bootstrap:replica: us-east-1}\n",
