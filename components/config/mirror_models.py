@@ -10,8 +10,10 @@ _HOST = r"(?=[^/]*[.:])[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?"
 _PART = r"[a-z0-9]+([._-]+[a-z0-9]+)*"
 ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?(?![^/])")
 """The host of a private registry of ECR."""
-HUB = "docker.io"
-HUBS = (HUB, "index.docker.io", "registry-1.docker.io")
+_HUB = "docker.io"
+_HUBS = (_HUB, "index.docker.io", "registry-1.docker.io")
+_HTTPS = re.compile(r"\.?(:0*443)?$")
+"""What a registry's host may end with and stay the same: the dot of a full domain name, and the port of HTTPS."""
 _PINNED = re.compile(r"(?!\w+://)(?P<name>[^@]+)@sha256:[0-9a-f]{64}")
 
 
@@ -28,6 +30,12 @@ Mirrors = dict[
 ]
 
 
+def one_name(host: str) -> str:
+    """The one name of a registry that has several: Docker Hub's, and the host without the port of HTTPS."""
+    plain = _HTTPS.sub("", host)
+    return _HUB if plain in _HUBS else plain
+
+
 def mirrored(mirrors: Mapping[str, str], image: str) -> str:
     """The same image in its registry's mirror, by the same digest; itself if there is none, or no digest.
 
@@ -38,8 +46,8 @@ def mirrored(mirrors: Mapping[str, str], image: str) -> str:
         return image
     host, _, path = image.partition("/")
     if not path or not ("." in host or ":" in host or host == "localhost") or "@" in host:
-        host, path = HUB, image
-    if host in HUBS:
-        host = HUB
-        path = path if "/" in path else f"library/{path}"
+        host, path = _HUB, image
+    host = one_name(host)
+    if host == _HUB and "/" not in path:
+        path = f"library/{path}"
     return f"{mirrors[host]}/{path}" if host in mirrors else image

@@ -1,7 +1,7 @@
 """A stack's config with its images in the mirrors of their registries."""
 
 from .errors import ConfigError, key_path, shown
-from .mirror_models import HUB, HUBS, mirrored
+from .mirror_models import mirrored, one_name
 from .models import StackConfig
 from .queue_models import Queue
 
@@ -17,12 +17,13 @@ def in_mirrors(config: StackConfig) -> StackConfig:
 
 
 def _check(mirrors: dict[str, str]) -> None:
-    """Mirrors must be of registries by their one name, and have no mirror themselves."""
+    """Registries must be called by their one name, on both sides, and a mirror must have none itself."""
     for host, mirror in mirrors.items():
-        if host in HUBS[1:]:
-            allowed = f"{HUB} instead of {host}"
-            raise ConfigError(key_path(["mirrors", host]), shown(mirror), allowed, f"Name {HUB}: it stands for both")
-        if mirror.partition("/")[0] in {*mirrors, *(HUBS if HUB in mirrors else ())}:
+        for registry in (host, mirror.partition("/")[0]):
+            if (name := one_name(registry)) != registry:
+                allowed, fix = f"{name} instead of {registry}", f"Name {name}: it stands for both"
+                raise ConfigError(key_path(["mirrors", host]), shown(mirror), allowed, fix)
+        if mirror.partition("/")[0] in mirrors:
             raise ConfigError(
                 key_path(["mirrors", host]),
                 shown(mirror),
