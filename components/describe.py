@@ -13,6 +13,7 @@ from tidemill.descriptor import SPEC_VERSION, Descriptor
 
 from . import machines
 from .config import Queue, StackConfig
+from .config.mirror_models import in_mirror
 from .outputs import whole
 
 
@@ -35,6 +36,9 @@ def describe(
 ) -> pulumi.Output[dict[str, Any]]:
     """The descriptor as plain data, checked against its model once all its values are known."""
     blocks = {name: {**block, **_service(config, name)} for each in queues for name, block in each.described().items()}
+    for name, block in blocks.items():
+        for image, reference in config.queues[name].images.items():
+            block["images"][image]["mirrored"] = in_mirror(config.mirrors, reference)
     content = whole(
         {
             "team": config.team,

@@ -88,6 +88,12 @@ class Image(_Model):
 
     ref: str = Field(description="The image's reference as the stack pinned it.")
     job_definition: str | None = Field(default=None, description="AWS: ARN of the job definition revision.")
+    mirrored: bool = Field(
+        default=False,
+        exclude_if=lambda mirrored: not mirrored,
+        repr=False,
+        description="The reference is in a mirror, which may fetch the image when it is first pulled.",
+    )
 
 
 class AwsQueue(_Model):

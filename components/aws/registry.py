@@ -10,6 +10,7 @@ import pulumi_aws as aws
 
 from ..base import as_args, child_name, token
 from ..config import Registry, StackConfig, part
+from ..config.mirror_models import in_mirror
 from ..images import named_images
 from .account import account_of
 from .checks import check_registry
@@ -169,9 +170,8 @@ def external_repositories(config: StackConfig) -> list[str]:
 
 def mirrored_repositories(config: StackConfig) -> list[str]:
     """ARNs of the repositories in mirrors on ECR that the queues' images are in."""
-    folders = tuple(f"{mirror}/" for mirror in config.mirrors.values())
     images = (image for queue in config.queues.values() for image in queue.images.values())
-    return sorted({arn for image in images if image.startswith(folders) and (arn := ecr_repository(image))})
+    return sorted({arn for image in images if in_mirror(config.mirrors, image) and (arn := ecr_repository(image))})
 
 
 def ecr_repository(image: str) -> str | None:

@@ -36,6 +36,11 @@ def one_name(host: str) -> str:
     return _HUB if plain in _HUBS else plain
 
 
+def in_mirror(mirrors: Mapping[str, str], image: str) -> bool:
+    """Tell if an image lies in one of the mirrors."""
+    return image.startswith(tuple(f"{mirror}/" for mirror in mirrors.values()))
+
+
 def mirrored(mirrors: Mapping[str, str], image: str) -> str:
     """The same image in its registry's mirror, by the same digest; itself if there is none, or no digest.
 

@@ -34,6 +34,14 @@ class Finding:
     owner: bool = False
 
 
+def absent(check: str, image: Image) -> Finding:
+    """The finding of an image that is not where machines pull it. A mirror that is a cache may still fetch it."""
+    if image.mirrored:
+        detail = f"{image.ref} is not in the mirror yet. If it is a cache, the first pull fetches it"
+        return Finding(check, "warning", detail, f"docker pull {image.ref}", owner=True)
+    return Finding(check, "fault", f"{image.ref} is not in the registry", f"docker push {image.ref}", owner=True)
+
+
 class Checks(Protocol):
     """Checks of a service's queues, with the caller's own login."""
 

@@ -10,6 +10,7 @@ import pulumi
 
 from ..errors import ConfigError, key_path
 from ..later import length, plain
+from ..mirror_models import in_mirror
 from ..models import StackConfig
 from ..queue_models import Queue
 from .images import repository_of, shared_repository_of
@@ -136,9 +137,9 @@ def _check_inline(config: StackConfig) -> None:
     mounted = {mount.bucket for queue in queues for mount in queue.mounts.values() if mount.bucket}
     secrets = {arn for queue in queues for arn in queue.secrets.values()}
     outside = {image.partition("@")[0] for image in _images(config) if ".dkr.ecr." in image}
-    mirrors = tuple(f"{mirror}/" for mirror in config.mirrors.values())
     # Those in mirrors are named once more: the cache may fetch them.
-    repositories = [*_named_repositories(config), *outside, *(name for name in outside if name.startswith(mirrors))]
+    cached = (name for name in outside if in_mirror(config.mirrors, name))
+    repositories = [*_named_repositories(config), *outside, *cached]
     topics = config.monitoring.job_channels.values()
     data = [*config.data.read, *config.data.write]
     # Each secret is listed with and without the suffix that Secrets Manager gives it.

@@ -33,9 +33,15 @@ def matching_job(
     while existing := known_spec(site.store, job := _identity(draft, chunk_size, items, again)):
         again += 1
         # Specs of older versions do not say which image it was.
-        if existing.image_ref in (None, draft.image_ref):
+        if existing.image_ref is None or _content(existing.image_ref) == _content(draft.image_ref):
             newest = existing
     return (job, None) if force or newest is None else (newest.job, newest)
+
+
+def _content(image: str | None) -> str | None:
+    """An image's digest, which is the same in each mirror, or else its reference."""
+    _, at, digest = (image or "").rpartition("@sha256:")
+    return digest if at else image
 
 
 def _identity(draft: JobSpec, chunk_size: int | None, items: str, again: int) -> str:

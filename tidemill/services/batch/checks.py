@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.clouds import processors
 from tidemill.clouds.aws.session import client, default_session, translated
-from tidemill.clouds.findings import UP, Finding
+from tidemill.clouds.findings import UP, Finding, absent
 from tidemill.descriptor import Descriptor, Image, Queue
 from tidemill.errors import CloudError
 from tidemill.services.batch.facts import COMMAND, BatchReader, wanted_quotas
@@ -83,11 +83,12 @@ class AwsChecks:
         place = _ECR.fullmatch(image.ref)
         if place is None:
             return Finding(check, "unknown", f"{image.ref} is in a registry this check cannot query")
-        return self._in_registry(check, queue, image.ref, place)
+        return self._in_registry(check, queue, image, place)
 
-    def _in_registry(self, check: str, queue: Queue, ref: str, place: re.Match[str]) -> Finding:
+    def _in_registry(self, check: str, queue: Queue, image: Image, place: re.Match[str]) -> Finding:
         import botocore.exceptions
 
+        ref = image.ref
         wanted = {"imageDigest": place["digest"]} if place["digest"] else {"imageTag": place["tag"]}
         ecr = client("ecr", place["region"], self._session)
         where = {"registryId": place["registry"], "repositoryName": place["repository"]}
@@ -95,8 +96,12 @@ class AwsChecks:
             answer = ecr.describe_images(**where, imageIds=[wanted])
         except botocore.exceptions.ClientError as error:
             code = error.response["Error"].get("Code", "")
+            if code == "RepositoryNotFoundException" and image.mirrored:
+                # Machines may not make it (ADR 114).
+                made = f"aws ecr create-repository --repository-name {place['repository']} --region {place['region']}"
+                return Finding(check, "fault", f"the mirror has no repository for {ref}", made, owner=True)
             if code in ("ImageNotFoundException", "RepositoryNotFoundException"):
-                return Finding(check, "fault", f"{ref} is not in the registry", f"docker push {ref}", owner=True)
+                return absent(check, image)
             return Finding(check, "unknown", f"{ref}: the registry does not tell ({code})")
         except botocore.exceptions.BotoCoreError as error:
             return Finding(check, "unknown", f"{ref}: the registry does not answer ({error})")

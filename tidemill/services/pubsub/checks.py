@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from tidemill.clouds import processors
 from tidemill.clouds.account import LogSearch
-from tidemill.clouds.findings import UP, Finding, access_command
+from tidemill.clouds.findings import UP, Finding, absent, access_command
 from tidemill.clouds.gcp.logs import find
 from tidemill.clouds.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Queue
@@ -114,9 +114,7 @@ class GcpChecks:
         try:
             stored = self._calls().call("artifactregistry", "GET", f"v1/{name}", action=action)
         except MissingError:
-            return Finding(
-                check, "fault", f"{image.ref} is not in the registry", f"docker push {image.ref}", owner=True
-            )
+            return absent(check, image)
         except DeniedError as error:
             return Finding(check, "unknown", f"{image.ref}: the registry does not tell ({error})")
         there = Finding(check, "ok", f"{place['image']}@{place['digest']}")

@@ -86,9 +86,10 @@ def answers(aws, *, job_queues=None, environments=None, definitions=None, image=
         aws["service-quotas"].add_response("get_service_quota", {"Quota": {"Value": quota}}, asked)
 
 
-def look(**changes):
+def look(*, mirrored=False, **changes):
     definition = f"{ARN}:job-definition/cpu-default:1"
-    cpu = queue(images={"default": Image(ref=ECR, job_definition=definition)}, **changes)
+    image = Image(ref=ECR, job_definition=definition, mirrored=mirrored)
+    cpu = queue(images={"default": image}, **changes)
     found = list(AwsChecks("us-west-2").pipeline(descriptor(queues={"cpu": cpu})))
     return {finding.check: finding for finding in found}
 
@@ -165,6 +166,20 @@ def test_every_fault_has_a_command(aws, given, check, words, command):
     assert finding.verdict == "fault"
     assert words in finding.detail
     assert (finding.command, finding.owner) == (command, True)
+
+
+def test_an_image_that_its_mirror_may_still_fetch_is_no_fault(aws):
+    """A submit stops at a fault, and no machine would ever pull the image."""
+    answers(aws, image="ImageNotFoundException")
+    finding = look(mirrored=True)["image cpu/default"]
+    assert (finding.verdict, finding.command) == ("warning", f"docker pull {ECR}")
+
+
+def test_a_repository_that_a_mirror_lacks_is_a_fault(aws):
+    answers(aws, image="RepositoryNotFoundException")
+    finding = look(mirrored=True)["image cpu/default"]
+    made = "aws ecr create-repository --repository-name vision-dev/preprocess --region us-west-2"
+    assert (finding.verdict, finding.command, finding.owner) == ("fault", made, True)
 
 
 def test_a_quota_below_what_was_asked_for_is_a_warning(aws):

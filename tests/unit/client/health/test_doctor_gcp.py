@@ -134,6 +134,14 @@ def test_a_stack_that_says_too_little(google, monkeypatch):
     }
 
 
+def test_an_image_that_its_mirror_may_still_fetch_is_no_fault(google, monkeypatch):
+    """A submit stops at a fault, and no machine would ever pull the image."""
+    image = QUEUES["cpu"].images["default"].model_copy(update={"mirrored": True})
+    google.resources.pop(f"{REPOSITORY}/dockerImages/preprocess@{DIGEST}")
+    found = look(google, monkeypatch, queues={"cpu": gcp_queue(images={"default": image})})["image cpu/default"]
+    assert (found.verdict, found.command) == ("warning", f"docker pull {image.ref}")
+
+
 def test_an_image_in_a_folder_of_the_registry_and_one_elsewhere(google, monkeypatch):
     deep = f"europe-west1-docker.pkg.dev/{PROJECT}/vision-dev/team/preprocess@{DIGEST}"
     google.resources[f"{REPOSITORY}/dockerImages/team%2Fpreprocess@{DIGEST}"] = {}

@@ -252,6 +252,8 @@ def test_another_image_makes_another_job():
     first, second = submit("r@sha256:1"), submit("r@sha256:2")
     assert first.id == "tiles-64ea9377" != second.id
     assert (submit("r@sha256:2").id, submit("r@sha256:1").id) == (second.id, first.id)
+    assert submit("mirror/r@sha256:1").id == first.id, "a mirror of its registry has the same image"
+    assert submit("mirror/r:1").id not in (first.id, submit("r:1").id)
     # A spec of an older version does not say which image it was.
     spec = first.spec.model_dump(mode="json") | {"image_ref": None}
     target.store.put(layout.spec(first.id), json.dumps(spec).encode())
