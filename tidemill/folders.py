@@ -2,17 +2,71 @@
 
 from __future__ import annotations
 
+import atexit
+import errno
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+
+from tidemill.removal import remove
 
 
 def cache_folder() -> Path:
     """The user's cache folder for Tidemill. What is in it may be lost at any time."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
+
+
+def local_scratch() -> Path:
+    """The folder of this user's runs on this machine: their workers, unpacked code, and clients' temporary files."""
+    return Path(os.environ.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir(), f"tidemill-{os.getuid()}"))
+
+
+def temporary_folder(kind: str) -> Path:
+    """A new folder, which the caller removes. If this process is killed before, the next one that asks for a folder
+    removes it."""
+    if not _folder_of_this_process().is_dir():
+        _folder_of_this_process.cache_clear()
+    return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=_folder_of_this_process()))
+
+
+@cache
+def _folder_of_this_process() -> Path:
+    """A folder that is locked as long as this process or a fork of it lives; those of processes that have ended go."""
+    clients = local_scratch() / "clients"
+    clients.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = clients.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(errno.EACCES, "it is another user's", str(clients))
+    with one_at_a_time(clients):
+        for left in clients.iterdir():
+            with suppress(OSError):
+                os.close(_held(left))
+                remove(left)
+        folder = Path(tempfile.mkdtemp(dir=clients))
+        _held(folder)
+    atexit.register(_remove_own, folder, os.getpid())
+    return folder
+
+
+def _remove_own(folder: Path, process: int) -> None:
+    if os.getpid() == process:
+        remove(folder)
+
+
+def _held(folder: Path) -> int:
+    """Lock a folder, and return its file descriptor; `OSError` if a process holds it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:

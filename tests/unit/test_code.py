@@ -363,7 +363,7 @@ def test_what_is_no_folder_with_files_is_refused(folder, monkeypatch, name, says
 
 
 def test_a_file_that_changes_while_it_is_packed_is_refused_and_nothing_is_left(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(code.tempfile, "mkdtemp", lambda prefix: str((tmp_path / prefix).mkdir() or tmp_path / prefix))
+    monkeypatch.setattr(code, "temporary_folder", lambda kind: (tmp_path / kind).mkdir() or tmp_path / kind)
     real = entries._entries
 
     def then_grow(root, what):
@@ -374,7 +374,7 @@ def test_a_file_that_changes_while_it_is_packed_is_refused_and_nothing_is_left(f
     monkeypatch.setattr(entries, "_entries", then_grow)
     with pytest.raises(CallerError, match=r"features.py.*changed while"):
         pack(folder)
-    assert not (tmp_path / "tidemill-code-").exists()
+    assert not (tmp_path / "code").exists()
 
 
 # ---- how it travels ---------------------------------------------------------------------------------------------

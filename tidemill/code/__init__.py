@@ -10,7 +10,6 @@ import hashlib
 import os
 import shutil
 import tarfile
-import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tidemill.code.entries import LIMIT_FIX, MAX_BYTES, MAX_FILES, CodeEntry, Ex
 from tidemill.code.ignore_rules import unreadable
 from tidemill.errors import CallerError
 from tidemill.figures import counted, file_size
+from tidemill.folders import temporary_folder
 from tidemill.store import Store
 
 PLACEHOLDER = "{code}"
@@ -116,7 +116,7 @@ def pack(
         entries, left = _joined(entries, Path(os.path.realpath(lib)).name, of_lib), left.plus(more)
     if parts is not None:
         entries, left = _with_parts(entries, left, parts)
-    path = Path(tempfile.mkdtemp(prefix="tidemill-code-"), "code.tar.zst")
+    path = temporary_folder("code") / "code.tar.zst"
     try:
         _write(path, entries)
     except BaseException:

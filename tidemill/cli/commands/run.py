@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -19,6 +18,7 @@ from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_ru
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import PIPELINE, as_json, pipeline_uri
 from tidemill.errors import CallerError, StoreMissingError
+from tidemill.folders import local_scratch
 
 if TYPE_CHECKING:
     from tidemill.client import Job, Pipeline, Status
@@ -219,13 +219,12 @@ def run(
             return job.status(), False
         died = deaths_of(desk.logs)
         forgive(ledger, chunks, died.read_text().split() if died.exists() else ())
-        scratch = os.environ.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir(), f"tidemill-{os.getuid()}")
         plan = Run(
             pipeline.store.uri,
             job.id,
             chunks,
             workers,
-            scratch=str(scratch),
+            scratch=str(local_scratch()),
             logs=str(desk.logs),
             folder=origin.folder,
             reclaim_seconds=reclaim_seconds,

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import shutil
 import sys
-import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -18,6 +17,7 @@ from tidemill.client.items.source import LINE_BYTES, Block, batches, wrong_items
 from tidemill.client.items.sweep import Sweep
 from tidemill.errors import one_line, shown
 from tidemill.figures import file_size
+from tidemill.folders import temporary_folder
 from tidemill.job import Item
 
 _BYTES = (bytes, bytearray)
@@ -50,7 +50,7 @@ class ItemValues:
         self.item_type = item_type or (None if named else "tuple" if kind is tuple else "json")
         self.folder = ""
         if is_large(first):
-            self.item_type, self.folder = "file", tempfile.mkdtemp(prefix="tidemill-items-")
+            self.item_type, self.folder = "file", str(temporary_folder("items"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self._same = self.item_class or (kind if self.item_type in ("tuple", "file") else None)
         self.arguments = len(first) if item_type == "arguments" else 1

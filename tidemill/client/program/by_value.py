@@ -11,7 +11,6 @@ import io
 import json
 import shutil
 import sys
-import tempfile
 import weakref
 from collections import ChainMap
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ import cloudpickle
 from tidemill.client.program.uses import MAX_BYTES, Uses, is_named
 from tidemill.code import PACKAGE, CodeParts
 from tidemill.errors import CallerError, one_line
+from tidemill.folders import temporary_folder
 
 _LOADER = Path(__file__).with_name("this_session.py")
 
@@ -40,7 +40,7 @@ def by_value(name: str, values: Mapping[str, Any]) -> CodeParts:
     """
     uses = Uses(name, _Pickler.dispatch_table)
     fingerprints = {key: uses.fingerprint(value) for key, value in sorted(values.items())}
-    folder = Path(tempfile.mkdtemp(prefix="tidemill-function-"))
+    folder = temporary_folder("function")
     parts = CodeParts(
         files=uses.modules.files,
         folders={**uses.modules.folders, PACKAGE: folder},

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from tidemill.errors import CallerError, one_line
+from tidemill.folders import temporary_folder
 
 PREFIX = "git+"
 FETCH_SECONDS = 300.0
@@ -69,7 +69,7 @@ def opened(code: str | Path | Checkout | None) -> str | Path | Checkout | None:
     if not isinstance(code, str) or not code.startswith(PREFIX):
         return code
     source = _parsed(code)
-    top = Path(tempfile.mkdtemp(prefix="tidemill-git-"))
+    top = temporary_folder("git")
     try:
         commit = _fetch(source, top)
         folder = top / source.subdirectory
