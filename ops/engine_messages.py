@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ops.project import HOMES
+
 _PROTECTED = re.compile(r'resource "(urn:pulumi:[^"]+)"[^"]*protect', re.DOTALL)
 _ABSENT = re.compile(r"no stack named '?([\w./-]+)'? found")
 _REPLACEABLE = (
@@ -65,19 +67,18 @@ def advice(messages: Iterable[str]) -> list[str]:
     urns = [urn for message in messages for urn in _PROTECTED.findall(message)]
     return [
         *(f"The backend has no {name}: log in to the right one, or make it (docs/teams.md)." for name in absent),
-        *(f"{urn.split('::', 3)[3]} is protected. {remedy(*urn.split('::', 3)[2:])}" for urn in dict.fromkeys(urns)),
+        *(f"{urn.split('::', 3)[3]} is protected. {remedy(urn)}" for urn in dict.fromkeys(urns)),
     ]
 
 
-def remedy(kind: str, name: str) -> str:
-    """How to keep or give up a protected resource.
-
-    Args:
-        kind: Its type, or its parents' types and its own as in a URN.
-    """
-    kind = kind.rpartition("$")[2]
-    lift = "replace" if kind in _REPLACEABLE else "purge"
-    give_up = f"set tidemill:allow: [{lift}] and run `pulumi up` before the change that removes it"
+def remedy(urn: str) -> str:
+    """How to keep or give up a protected resource."""
+    _, project, kinds, name = urn.split("::", 3)
+    kind = kinds.rpartition("$")[2]
+    lift = f"tidemill:allow: [{'replace' if kind in _REPLACEABLE else 'purge'}]"
+    if project in {home.project.name for home in HOMES.values()}:
+        lift = f"{project}:purge to true"
+    give_up = f"set {lift} and run `pulumi up` before the change that removes it"
     if kind == _REPOSITORY:
         repository = name.partition("-registry-")[2] or name
         return (

@@ -154,7 +154,7 @@ def _why(step: Step) -> tuple[str, ...]:
 def _stopped(step: Step) -> tuple[str, ...]:
     if not step.stopped:
         return ("It is not protected: `up` will do this.",)
-    return (f"It is protected: the engine stops here. {remedy(step.type, step.name)}",)
+    return (f"It is protected: the engine stops here. {remedy(step.urn)}",)
 
 
 def _unprotected(step: Step) -> Iterator[Finding]:

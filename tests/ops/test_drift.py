@@ -35,6 +35,14 @@ def test_a_stack_that_the_backend_lacks_is_told_with_what_to_do():
     assert advice(["error: no such bucket"]) == []
 
 
+@pytest.mark.parametrize("home", ["bootstrap", "shared"])
+def test_a_stack_beside_the_teams_is_told_its_own_key(home):
+    urn = f"urn:pulumi:account::tidemill-{home}::tidemill:index:X$aws:s3/bucket:Bucket::tidemill-replica-bucket"
+    (told,) = advice([f'resource "{urn}" cannot be deleted because it is protected'])
+    assert f"set tidemill-{home}:purge to true and run `pulumi up`" in told
+    assert "tidemill:allow" not in told
+
+
 class Recorded(GitHub):
     """Keeps what it is asked, in place of GitHub."""
 

@@ -119,7 +119,9 @@ def document(
                 old[urn] = old.pop(former)
     steps = [_step(urn, old.get(urn), new.get(urn)) for urn in sorted({*old, *new})]
     found = _document(stack, after, cloud, steps, policies, errors, code)
-    return json.loads(json.dumps(found, default=str).replace("urn:pulumi:test::", f"urn:pulumi:{stack}::"))
+    return json.loads(
+        json.dumps(found, default=str).replace("urn:pulumi:test::tidemill::", f"urn:pulumi:{stack}::{project}::")
+    )
 
 
 def _run(config: Config, home: str) -> Recorder:
