@@ -63,6 +63,11 @@ def code(job: str, sha256: str) -> str:
     return f"{JOBS}/{job}/code/{sha256}.tar.zst"
 
 
+def identity(job: str) -> str:
+    """The job's marks that tell it from others of its name."""
+    return f"{JOBS}/{job}/identity.json"
+
+
 def manifest(job: str) -> str:
     return f"{JOBS}/{job}/manifest"
 

@@ -366,8 +366,8 @@ def test_a_file_that_changes_while_it_is_packed_is_refused_and_nothing_is_left(f
     monkeypatch.setattr(code, "temporary_folder", lambda kind: (tmp_path / kind).mkdir() or tmp_path / kind)
     real = entries._entries
 
-    def then_grow(root, what):
-        found = real(root, what)
+    def then_grow(root, what, named):
+        found = real(root, what, named)
         (root / "features.py").write_text("print(1)\n" * 2)
         return found
 

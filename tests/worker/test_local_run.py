@@ -139,8 +139,9 @@ class TestKilled:
         until(lambda: not here.processes(), "the end of every process")
 
     def test_a_program_that_outlived_everything_is_ended_by_the_next_run(self, here):
-        command = ["a", "--", "sh", "-c", "test -e done || { touch done; exec sleep 300; }"]
-        command[-1] = command[-1].replace("done", str(here.folder / "done"))
+        # A file that a command names is a part of its program.
+        text = f"cd {here.folder}; test -e done || {{ touch done; exec sleep 300; }}"
+        command = ["a", "--", "sh", "-c", text.replace("done", "$PWD/done")]
         run = here.start(*command)
         programs = until(lambda: [pid for pid in here.processes() if is_sleep(pid)], "the program")
         others = set(programs)
@@ -334,7 +335,7 @@ class TestGoingOn:
     def test_a_retry_says_what_runs_it_from_anywhere(self, here):
         (here.folder / "work.py").write_text(
             "from pathlib import Path\n\n"
-            "def work(uri):\n    assert uri == 'a' or Path(__file__).with_name('mended').exists()\n"
+            f"def work(uri):\n    assert uri == 'a' or Path({str(here.folder / 'mended')!r}).exists()\n"
         )
         assert here.run("--name", "j", "a", "b", "--attempts", "1", "--function", "work:work").returncode == 1
         job, where = here.ledger.job, f"file://{here.store}/pipeline.json"
@@ -356,9 +357,11 @@ class TestGoingOn:
 
     def test_ctrl_c_pauses_a_job_and_the_same_command_continues_it(self, here):
         gate = here.folder / "gate"
-        wait = f"test $TIDEMILL_INDEX -lt 5 || until [ -e {gate} ]; do sleep 0.05; done; echo > $TIDEMILL_OUTPUT/o"
+        # A file that a command names is a part of its program.
+        name = f"G={gate.parent}; test $TIDEMILL_INDEX -lt 5"
+        wait = f"{name} || until [ -e $G/gate ]; do sleep 0.05; done; echo > $TIDEMILL_OUTPUT/o"
         command = ["--workers", "2", "--chunk-size", "10", "--items", here.items(20)]
-        command += ["--attempts", "1", "--", "sh", "-c", f"{wait}; test -e {gate} -o $TIDEMILL_INDEX != 3"]
+        command += ["--attempts", "1", "--", "sh", "-c", f"{wait}; test -e $G/gate -o $TIDEMILL_INDEX != 3"]
         run = here.start(*command)
         until(lambda: list(here.store.glob("jobs/*/r0/progress/0/*")), "progress", SECONDS)
         until(lambda: len(here.ledger.chunk(0, 0).progress()) == 5, "five items", SECONDS)
@@ -477,11 +480,11 @@ class TestLimit:
 
 
 class TestChanged:
-    """A program or an input that changes under a local job is told, and `--force` makes another job."""
+    """A program or a declared input that changes makes another job of a command; an item that changes is told."""
 
     SCRIPT = "import sys, pathlib, near\nfile = pathlib.Path(sys.argv[1])\nassert file.read_text() != 'wrong'\n"
 
-    def test_what_is_newer_than_outcomes_is_named(self, here):
+    def test_another_program_is_another_job_and_the_old_one_goes_on_by_its_id(self, here):
         (here.folder / "w.py").write_text(self.SCRIPT)
         (here.folder / "near.py").write_text("import json\n")
         (here.folder / "in").mkdir()
@@ -496,32 +499,29 @@ class TestChanged:
 
         assert newer(*command) == []
         (here.folder / "near.py").write_text("import json  # changed\n")
-        anew = " With --force, every item runs anew, as another job."
-        stay = f"is newer than 3 of 3 outcomes of {job}, which stay as they are."
-        assert newer(*command) == [f"near.py {stay}{anew}"]
+        assert newer("--job", job) == [f"near.py is newer than 3 of 3 outcomes of {job}, which stay as they are."]
         (here.folder / "w.py").write_text(self.SCRIPT.replace("!= 'wrong'", ""))
         # What runs again is newer than the program; what does not is older.
-        here.ask("retry", "w", "--failed")
+        here.ask("retry", job, "--failed")
         assert here.run("--job", job).returncode == 0
         stay = f"is newer than 2 of 3 outcomes of {job}, which stay as they are."
-        assert newer(*command) == [f"w.py {stay}{anew}", f"near.py {stay}{anew}"]
+        assert newer("--job", job) == [f"w.py {stay}", f"near.py {stay}"]
         (here.folder / "in" / "b").write_text("other")
         (here.folder / "in" / "c").write_text("other")
         folder = here.folder / "in"
-        said = newer(*command)[2]
+        said = newer("--job", job)[2]
         assert said.startswith(f"{folder}/b (and 1 more) is newer than its outcome in {job}, which stays as it is: ")
         assert f"`tidemill retry {job} --items 1,2`" in said
-        forced = here.run("--force", *command)
-        assert (forced.returncode, len(list(here.store.glob("jobs/*/job.json")))) == (0, 2)
-        assert "newer" not in forced.stderr
+        anew = here.run(*command)
+        assert (anew.returncode, len(list(here.store.glob("jobs/*/job.json")))) == (0, 2)
+        assert "newer" not in anew.stderr
 
-    def test_a_function_that_changes_while_its_job_runs_is_named(self, here):
-        source = "import os, time, pathlib\ndef f(uri):\n    while not os.path.exists('{}'): time.sleep(0.02)\n"
-        module = source.format(here.folder / "gate")
-        (here.folder / "m.py").write_text(module)
-        run = here.start("--name", "m", "--function", "m:f", "a")
+    def test_a_script_that_changes_while_its_job_runs_is_named(self, here):
+        script = f"import os, time\nwhile not os.path.exists('{here.folder / 'gate'}'): time.sleep(0.02)\n"
+        (here.folder / "m.py").write_text(script)
+        run = here.start("--name", "m", "a", "--", "python3", "m.py")
         until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
-        (here.folder / "m.py").write_text(module + "# changed\n")
+        (here.folder / "m.py").write_text(script + "# changed\n")
         (here.folder / "gate").touch()
         _, err = run.communicate(timeout=SECONDS)
         assert b"m.py changed while the job ran: items that began before that ran the file as it was." in err

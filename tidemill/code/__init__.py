@@ -7,13 +7,16 @@ left out, and a file's mode is only what git keeps: whether it can be executed.
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import os
 import shutil
 import tarfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 import zstandard
 
@@ -37,21 +40,20 @@ NOTED_BYTES = MAX_BYTES // 4
 """Code of this size gets a remark on its largest part."""
 
 
-@dataclass(eq=False)
+@dataclass
 class CodeParts:
     """Parts that travel with a function besides a folder, or in its place.
 
     Attributes:
         files: Single files, by their names in the code.
         folders: Folders, by theirs.
-        made: Of these, the folder that was made for the function. Its bytes differ from run to run.
-        fingerprint: What these bytes mean.
+        fingerprints: What the functions and classes mean that were made into `PACKAGE`, one of the folders, by their
+            names in it: its bytes differ from run to run. Empty where nothing was made.
     """
 
     files: Mapping[str, Path]
     folders: Mapping[str, Path]
-    made: str
-    fingerprint: str
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -61,6 +63,8 @@ class CodeArchive:
     Attributes:
         path: The file, in a folder of its own.
         identity: What tells it from other code: the same for bytes that mean the same.
+        contents: What it is made of, by name: the SHA-256 of a file, the target of a link, the fingerprint of a
+            function.
         files: How many files and links are in it.
         size: Their bytes, unpacked.
         left_out: Entries that .gitignore, or we, left out.
@@ -74,6 +78,7 @@ class CodeArchive:
     files: int
     size: int
     identity: str
+    contents: Mapping[str, str]
     left_out: int = 0
     logins: Sequence[str] = ()
     requirements: bool = False
@@ -95,6 +100,7 @@ def pack(
     libs: Sequence[str | Path] = (),
     *,
     packages: bool = True,
+    command: Sequence[str] = (),
     parts: CodeParts | None = None,
 ) -> CodeArchive:
     """Pack a folder's files, except what a .gitignore in it, or above it in the same repository, leaves out.
@@ -103,6 +109,7 @@ def pack(
         folder: The folder; None for the parts alone.
         libs: Other folders, which become folders in it, each under its own name.
         packages: Whether its requirements.txt goes along, so that what it names is installed.
+        command: What runs with it: a notebook goes along where it is named.
         parts: What a function brings. Where the folder has a module of the same name, that one goes.
 
     Raises:
@@ -110,22 +117,28 @@ def pack(
             looks like a secret, or there is something of a lib's name in it.
     """
     without = () if packages else (REQUIREMENTS,)
-    entries, left = ([], Exclusions(0, ())) if folder is None else found("code", folder, without)
+    entries, left = (
+        ([], Exclusions(0, ())) if folder is None else found("code", folder, without, _named(folder, command))
+    )
     for lib in libs:
         of_lib, more = found("lib", lib)
         entries, left = _joined(entries, Path(os.path.realpath(lib)).name, of_lib), left.plus(more)
     if parts is not None:
-        entries, left = _with_parts(entries, left, parts)
+        entries, left = _with_parts(entries, left, parts, without)
     path = temporary_folder("code") / "code.tar.zst"
     try:
-        _write(path, entries)
+        contents = _write(path, entries)
     except BaseException:
         shutil.rmtree(path.parent, ignore_errors=True)
         raise
     sha256 = file_sha256(path)
+    if parts is not None and parts.fingerprints:
+        contents = {name: sha for name, sha in contents.items() if not name.startswith(f"{PACKAGE}/")}
+        contents |= {f"{PACKAGE}:{name}": fingerprint for name, fingerprint in parts.fingerprints.items()}
     return CodeArchive(
         sha256=sha256,
-        identity=sha256 if parts is None else _meaning(entries, parts),
+        identity=sha256 if parts is None or not parts.fingerprints else digest_of(contents),
+        contents=contents,
         path=path,
         files=len(entries),
         size=sum(entry.size for entry in entries),
@@ -157,6 +170,11 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _named(folder: str | Path, command: Sequence[str]) -> set[Path]:
+    root = Path(os.path.realpath(folder)) if command else Path()
+    return {Path(os.path.normpath(root / word)) for word in command if _names_file(root, word)}
+
+
 def _names_file(root: Path, word: str) -> bool:
     path = Path(os.path.normpath(root / word))
     return not word.startswith(("-", "/")) and "{" not in word and path.is_relative_to(root) and os.path.isfile(path)
@@ -184,32 +202,31 @@ def _joined(entries: list[CodeEntry], name: str, lib: list[CodeEntry]) -> list[C
     return sorted(joined, key=lambda entry: os.fsencode(entry.name))
 
 
-def _with_parts(entries: list[CodeEntry], left: Exclusions, parts: CodeParts) -> tuple[list[CodeEntry], Exclusions]:
+def _with_parts(
+    entries: list[CodeEntry], left: Exclusions, parts: CodeParts, without: Sequence[str]
+) -> tuple[list[CodeEntry], Exclusions]:
     """Entries of the code with what a function brings, except what they have already."""
     there = {entry.name.partition("/")[0] for entry in entries}
-    if parts.made in there:
-        problem = f"code has {parts.made!r} at its top, and the function travels under that name."
+    if parts.fingerprints and PACKAGE in there:
+        problem = f"code has {PACKAGE!r} at its top, and the function travels under that name."
         raise CallerError(problem, "Rename it, or leave it out by a .gitignore.", what="code")
     for name, folder in parts.folders.items():
         if name.partition("/")[0] not in there:
             of_part, more = found("function", folder)
             entries, left = _joined(entries, name, of_part), left.plus(more)
-    files = [entry_of(path.parent, path)._replace(name=name) for name, path in parts.files.items()]
+    names = [name for name in parts.files if name not in without]
+    files = [entry_of(parts.files[name].parent, parts.files[name])._replace(name=name) for name in names]
     entries += [entry for entry in files if entry.name.partition("/")[0] not in there]
     return sorted(entries, key=lambda entry: os.fsencode(entry.name)), left
 
 
-def _meaning(entries: Sequence[CodeEntry], parts: CodeParts) -> str:
-    """A digest of the code in which the fingerprint stands for what was made."""
-    digest = hashlib.sha256(parts.fingerprint.encode())
-    for entry in entries:
-        if not entry.name.startswith(f"{parts.made}/"):
-            content = entry.link or file_sha256(entry.path)
-            digest.update(f"{entry.name}\0{entry.executable}\0{content}\n".encode())
-    return digest.hexdigest()
+def digest_of(contents: Mapping[str, str]) -> str:
+    """A digest of what code is made of."""
+    return hashlib.sha256(json.dumps(sorted(contents.items())).encode()).hexdigest()
 
 
-def _write(path: Path, entries: Sequence[CodeEntry]) -> None:
+def _write(path: Path, entries: Sequence[CodeEntry]) -> dict[str, str]:
+    """Pack entries; returns what tells each from another of its name."""
     # One thread: with several the bytes depend on how many.
     compressor = zstandard.ZstdCompressor(level=LEVEL, threads=0)
     with (
@@ -217,21 +234,20 @@ def _write(path: Path, entries: Sequence[CodeEntry]) -> None:
         compressor.stream_writer(file, closefd=False) as stream,
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for entry in entries:
-            _add(tar, entry)
+        return {entry.name: _add(tar, entry) for entry in entries}
 
 
-def _add(tar: tarfile.TarFile, entry: CodeEntry) -> None:
+def _add(tar: tarfile.TarFile, entry: CodeEntry) -> str:
     info = tarfile.TarInfo(entry.name)
     info.mode = 0o755 if entry.executable else 0o644
     if entry.link is not None:
         info.type, info.linkname, info.mode = tarfile.SYMTYPE, entry.link, 0o777
         tar.addfile(info)
-        return
-    info.size = entry.size
+        return f"-> {entry.link}"
+    info.size, digest = entry.size, hashlib.sha256()
     try:
         with entry.path.open("rb") as file:
-            tar.addfile(info, file)
+            tar.addfile(info, _HashedFile(file, digest))
             grown = bool(file.read(1))
     except OSError as error:
         # tarfile says so too when the file ends early.
@@ -240,3 +256,16 @@ def _add(tar: tarfile.TarFile, entry: CodeEntry) -> None:
         grown = True
     if grown:
         raise CallerError(f"code: {entry.name} changed while it was packed.", "Try again.", what="code")
+    return f"{digest.hexdigest()}{' executable' if entry.executable else ''}"
+
+
+class _HashedFile(io.RawIOBase):
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: BinaryIO, digest: hashlib._Hash) -> None:
+        self._file, self._digest = file, digest
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._digest.update(data)
+        return data

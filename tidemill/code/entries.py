@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ MAX_BYTES = 512 * 1024 * 1024
 LIMIT_FIX = "Add what the programs do not need to .tidemillignore, which is like .gitignore. Data belongs in a bucket."
 _LEFT_OUT = (".git", ".hg", ".svn", "__pycache__", ".tidemill")
 """Names that are never code: histories, compiled files (they hold times) and the local job store."""
+NOTEBOOK = ".ipynb"
+"""A look at a notebook saves it, and programs seldom read one."""
 _SECRETS_SHOWN = 5
 
 
@@ -44,8 +47,11 @@ class Exclusions(NamedTuple):
         return Exclusions(self.number + other.number, self.logins + other.logins)
 
 
-def found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[list[CodeEntry], Exclusions]:
-    """A folder's entries, and what was left out; `what` is the argument that names it."""
+def found(
+    what: str, folder: str | Path, without: Collection[str] = (), named: Collection[Path] = ()
+) -> tuple[list[CodeEntry], Exclusions]:
+    """A folder's entries, and what was left out; `what` is the argument that names it. Notebooks go along where they
+    are `named`, by paths without links."""
     fix = "Name a folder that holds your program, or modules of it."
     if not str(folder) or "\0" in str(folder):
         raise CallerError.about(what, str(folder), "a folder", fix)
@@ -53,13 +59,40 @@ def found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[l
     if not root.is_dir():
         how = "is a file" if root.exists() else "does not exist"
         raise CallerError(f"{what}: {folder} {how}.", fix, what=what)
-    entries, left_out = _entries(root, what)
+    entries, left_out = _entries(root, what, named)
     entries = [entry for entry in entries if entry.name not in without]
     if not entries:
         raise CallerError.about(
             what, str(folder), "a folder with files", ".gitignore or .tidemillignore may leave everything out."
         )
     return entries, left_out
+
+
+def files_below(folder: Path) -> list[Path]:
+    """The files of a folder that counts as code and stays where it is: nothing of it is refused."""
+    root = Path(os.path.realpath(folder))
+    ignored = IgnoreRules(root)
+
+    def visit(folder: Path) -> Iterator[Path]:
+        ignored.enter(folder)
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
+                if is_left_out(path, is_folder, ignored(path, is_folder)):
+                    continue
+                if is_folder:
+                    yield from visit(path)
+                elif entry.is_file():
+                    yield path
+
+    return sorted(visit(root))
+
+
+def is_left_out(path: Path, is_folder: bool, decided: bool | None) -> bool:
+    """True for what is never code, and for what the rules that were `decided` on leave out."""
+    if path.name in _LEFT_OUT or decided or (is_folder and _is_environment(path)):
+        return True
+    return decided is None and not is_folder and path.suffix == NOTEBOOK
 
 
 def largest_part(entries: Iterable[CodeEntry]) -> tuple[str, int]:
@@ -71,7 +104,7 @@ def largest_part(entries: Iterable[CodeEntry]) -> tuple[str, int]:
     return sizes.most_common(1)[0]
 
 
-def _entries(root: Path, what: str) -> tuple[list[CodeEntry], Exclusions]:
+def _entries(root: Path, what: str, named: Collection[Path]) -> tuple[list[CodeEntry], Exclusions]:
     ignored, entries, left_out = IgnoreRules(root), [], 0
     logins: list[str] = []
     secrets: list[str] = []
@@ -82,8 +115,8 @@ def _entries(root: Path, what: str) -> tuple[list[CodeEntry], Exclusions]:
         for entry in sorted(_scan(root, folder), key=lambda entry: entry.name):
             path = Path(entry.path)
             is_folder = entry.is_dir(follow_symlinks=False)
-            decided = ignored(path, is_folder)
-            if entry.name in _LEFT_OUT or decided or (is_folder and _is_environment(path)):
+            decided = False if path in named else ignored(path, is_folder)
+            if is_left_out(path, is_folder, decided):
                 left_out += 1
             elif is_folder and decided is None and secrecy.is_login_folder(entry.path):
                 logins.append(_relative(root, path))

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
+from tidemill.client.program.own_modules import OwnModules
 from tidemill.client.program.uses import MAX_BYTES, Uses, is_named
 from tidemill.code import PACKAGE, CodeParts
 from tidemill.errors import CallerError, one_line
@@ -28,27 +29,27 @@ from tidemill.folders import temporary_folder
 _LOADER = Path(__file__).with_name("this_session.py")
 
 
-def by_value(name: str, values: Mapping[str, Any]) -> CodeParts:
+def by_value(name: str, values: Mapping[str, Any], modules: OwnModules) -> CodeParts:
     """The parts of a job's code that hold functions and classes by value.
 
     Args:
         name: The function's, for messages.
         values: By the names that they have in the package.
+        modules: Modules that travel already, to which those that they use are added.
 
     Raises:
         CallerError: They use what cannot leave this process, or more than may travel.
     """
-    uses = Uses(name, _Pickler.dispatch_table)
+    uses = Uses(name, _Pickler.dispatch_table, modules)
     fingerprints = {key: uses.fingerprint(value) for key, value in sorted(values.items())}
     folder = temporary_folder("function")
     parts = CodeParts(
-        files=uses.modules.files,
-        folders={**uses.modules.folders, PACKAGE: folder},
-        made=PACKAGE,
-        fingerprint=json.dumps(fingerprints),
+        files=modules.files,
+        folders={**modules.folders, PACKAGE: folder},
+        fingerprints=fingerprints,
     )
     weakref.finalize(parts, shutil.rmtree, folder, ignore_errors=True)
-    made = {"python": "{}.{}".format(*sys.version_info), "packages": _versions(uses.modules.packages)}
+    made = {"python": "{}.{}".format(*sys.version_info), "packages": _versions(modules.packages)}
     (folder / "made.json").write_text(json.dumps(made))
     (folder / "functions.pickle").write_bytes(_pickled(name, values))
     shutil.copyfile(_LOADER, folder / "__init__.py")

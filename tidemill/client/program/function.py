@@ -1,18 +1,66 @@
-"""Inspects a function without importing it: parses its module, where that is at hand."""
+"""A function that is given by its name: inspected without an import, where its module is at hand, and what travels with
+it."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from tidemill.client.program.own_modules import OwnModules
+from tidemill.code import REQUIREMENTS, CodeParts
 from tidemill.errors import CallerError, nearest
 
 
+class ShippedFunction(NamedTuple):
+    """A function on its way to machines.
+
+    Attributes:
+        name: `module:function`, as machines import it.
+        item_type: How machines make the function's argument of an item; see `JobSpec.item_type`.
+        parts: What travels of it: its module and what that imports of the caller's own folders, or the function itself
+            by value; None where nothing does, because machines have it installed.
+        takes_input: Whether a parameter is named `input`; None where only an import would tell.
+    """
+
+    name: str
+    item_type: str | None
+    parts: CodeParts | None
+    takes_input: bool | None
+
+
+def by_name(function: str) -> ShippedFunction:
+    """A function of a module of this folder, or of one that PYTHONPATH names, as it travels."""
+    modules = OwnModules(search_path(Path.cwd(), os.environ))
+    modules.add(function.partition(":")[0])
+    parts = parts_of(modules, function)
+    return ShippedFunction(function, None, parts, parts and takes_input(function, Path.cwd()))
+
+
+def parts_of(modules: OwnModules, function: str) -> CodeParts | None:
+    """Modules as parts of code, with the requirements.txt beside that of the function; None where there are none."""
+    if not modules.files and not modules.folders:
+        return None
+    own, files = function.partition(":")[0].partition(".")[0], dict(modules.files)
+    for name, path in [*modules.files.items(), *modules.folders.items()]:
+        root = path.parents[name.count("/")]
+        if name.partition("/")[0].partition(".")[0] == own and (root / REQUIREMENTS).is_file():
+            files[REQUIREMENTS] = root / REQUIREMENTS
+    return CodeParts(files, modules.folders)
+
+
+def search_path(folder: Path, env: Mapping[str, str]) -> list[str]:
+    """Folders in which a program of a folder finds modules that are not installed."""
+    return [str(folder), *filter(None, env.get("PYTHONPATH", "").split(":"))]
+
+
 def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[str]:
-    """Look for `module:function` in the folder that travels with the job, or in this one for a local run.
+    """Look for `module:function` in the folder that travels with the job, or in this one, whose modules travel by
+    themselves.
 
     Yields:
         What may fail.
@@ -26,19 +74,12 @@ def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[
         raise CallerError(
             f"function is {function!r}; a module is named without .py: `function={right}`", what="function"
         )
-    folder = code or (Path.cwd() if local else None)
-    if folder is None:
-        if module_file(Path.cwd(), module):
-            raise CallerError(
-                f"function is {function!r}; {module} is a module of this folder, which the queue's machines do not "
-                "have.",
-                "Send the folder: `code='.'`. To run the image's own module of that name, submit from another folder.",
-                what="function",
-            )
-        return
+    folder = code or Path.cwd()
     file = module_file(folder, module)
     if file:
         yield from _attribute(file, module, name.partition(".")[0])
+        return
+    if code is None and not local:
         return
     first = module.partition(".")[0]
     if first != module and module_file(folder, first):

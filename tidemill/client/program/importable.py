@@ -1,6 +1,7 @@
 """A function that is given as an object: how machines get it, and what travels with it.
 
-By its name where they can import it, in the folder of its module; else by value (`tidemill.client.program.by_value`).
+By its name where they can import it, with its module and what that imports of the caller's own folders; else by value
+(`tidemill.client.program.by_value`).
 """
 
 from __future__ import annotations
@@ -11,33 +12,16 @@ import sys
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tidemill.client.program.own_modules import is_installed
+from tidemill.client.program.function import ShippedFunction, by_name, parts_of
+from tidemill.client.program.own_modules import OwnModules, is_installed
 from tidemill.client.program.uses import is_named
 from tidemill.code import PACKAGE, CodeParts
 from tidemill.errors import CallerError
 from tidemill.figures import counted
 
 _wrong = partial(CallerError, what="function")
-
-
-class ShippedFunction(NamedTuple):
-    """A function on its way to machines.
-
-    Attributes:
-        name: `module:function`, as machines import it.
-        item_type: How machines make the function's argument of an item; see `JobSpec.item_type`.
-        folder: The folder that has its module; None where it must be installed there, or travels by value.
-        parts: What travels of it by value; None where nothing does.
-        takes_input: Whether a parameter is named `input`; None where only an import would tell.
-    """
-
-    name: str
-    item_type: str | None
-    folder: Path | None
-    parts: CodeParts | None
-    takes_input: bool | None
 
 
 _LAZY = "which returns a {}: none of its code runs until somebody {} that, and a machine does not."
@@ -49,15 +33,14 @@ def shipped(
     """Decide how a function travels.
 
     Args:
-        function: The function.
+        function: The function, or its name.
         item_class: The class of the job's items, which travels with it.
         item_type: What else is known of them.
 
     Raises:
         CallerError: It is none, or uses what cannot leave this process.
     """
-    by_name = isinstance(function, str)
-    if not by_name and not callable(function):
+    if not isinstance(function, str) and not callable(function):
         fix = "Give the function itself, or the name of one that machines can import."
         raise CallerError.about("function", function, "a function, or 'module:function'", fix)
     if inspect.isgeneratorfunction(function):
@@ -68,19 +51,22 @@ def shipped(
         fix = "Give a plain function that calls `asyncio.run`."
         raise _wrong(f"function is {_said(function)}, {_LAZY.format('coroutine', 'awaits')}", fix)
     made: dict[str, Any] = {}
-    name, folder = (function, None) if by_name else _named(function, made)
+    modules = OwnModules()
+    found = by_name(function) if isinstance(function, str) else None
+    name = _named(function, made, modules) if found is None else found.name
     if item_class is not None:
-        item_type, of_class = _named(item_class, made)
-        folder = folder or of_class
-        if of_class not in (None, folder):
-            made[item_class.__name__] = item_class
-    parts = None
+        item_type = _named(item_class, made, modules)
+    if found is not None and found.parts is not None:
+        modules.files |= found.parts.files
+        modules.folders |= found.parts.folders
     if made:
         from tidemill.client.program.by_value import by_value
 
-        parts = by_value(_said(function), made)
-    takes_input = None if by_name else "input" in _parameters(function)
-    return ShippedFunction(name, item_type, folder, parts, takes_input)
+        parts: CodeParts | None = by_value(_said(function), made, modules)
+    else:
+        parts = parts_of(modules, name)
+    takes_input = "input" in _parameters(function) if callable(function) else found and found.takes_input
+    return ShippedFunction(name, item_type, parts, takes_input)
 
 
 def check_call(function: Callable[..., Any], count: int) -> None:
@@ -102,15 +88,17 @@ def check_call(function: Callable[..., Any], count: int) -> None:
         return
 
 
-def _named(value: Any, made: dict[str, Any]) -> tuple[str, Path | None]:
-    """The name by which machines find a function or class, and the folder of its module. One that has none is added to
-    those that are made for the job."""
+def _named(value: Any, made: dict[str, Any], modules: OwnModules) -> str:
+    """The name by which machines find a function or class. Its module is added to those that travel; what has no name
+    is added to what is made for the job."""
     if is_named(value):
-        return f"{value.__module__}:{value.__qualname__}", _folder(sys.modules[value.__module__], value.__module__)
+        _check_name(sys.modules[value.__module__], value.__module__)
+        modules.add(value.__module__)
+        return f"{value.__module__}:{value.__qualname__}"
     short = re.sub(r"\W", "", _name(value).rpartition(".")[2]) or "function"
     name = short if short not in made else f"{short}_{len(made)}"
     made[name] = value
-    return f"{PACKAGE}:{name}", None
+    return f"{PACKAGE}:{name}"
 
 
 def _name(function: Any) -> str:
@@ -132,24 +120,14 @@ def _parameters(function: Callable[..., Any]) -> Collection[str]:
         return ()
 
 
-def _folder(module: Any, name: str) -> Path | None:
-    """The folder in which a module is found by its name; None for one that is installed."""
+def _check_name(module: Any, name: str) -> None:
+    """Refuse a module that was loaded under another name than the one by which machines find its file."""
     file = getattr(module, "__file__", None)
-    if file is None:
-        return None
-    path = Path(file).resolve()
-    if is_installed(path):
-        return None
+    if file is None or is_installed(path := Path(file).resolve()):
+        return
     parts = name.split(".")
     inner = path.parent if path.name == "__init__.py" else path.with_suffix("")
     if list(inner.parts[-len(parts) :]) != parts:
         raise _wrong(
             f"function is of the module {name}, which was loaded from {path}: another name.", "Import it by that name."
         )
-    root = inner.parents[len(parts) - 1]
-    if root in (Path.home(), Path("/")):
-        raise _wrong(
-            f"function is of {path.name} in {root}, and machines would get all of that folder, logins included.",
-            "Move the module into a folder of its own, or name what to send with code=.",
-        )
-    return root

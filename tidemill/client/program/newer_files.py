@@ -7,22 +7,20 @@ recorded for it.
 
 from __future__ import annotations
 
-import ast
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from tidemill.client.program.function import module_file
+from tidemill.client.program.own_modules import OwnModules
+from tidemill.client.program.used_files import used_files
 from tidemill.clouds.local.desk import Desk
+from tidemill.code.entries import files_below
 from tidemill.figures import counted
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger
 from tidemill.ledger.outcome_items import items_of
 from tidemill.ledger.outcome_sources import ended_chunks
-
-_SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/", "/proc/", "/dev/")
-"""Programs there change with packages of the system, not with the work of a person."""
 
 
 def newer_than_outcomes(ledger: Ledger, spec: JobSpec) -> Iterator[str]:
@@ -31,7 +29,7 @@ def newer_than_outcomes(ledger: Ledger, spec: JobSpec) -> Iterator[str]:
     if not made:
         return
     folder = _folder(ledger, spec)
-    for file in [*code_files(spec, folder), *_named_inputs(spec)]:
+    for file in [*program_of(spec, folder), *_named_inputs(spec)]:
         at = changed_at(file)
         if older := sum(time < at for time in made.values()):
             outcomes = f"{older} of {counted(len(made), 'outcome')}"
@@ -49,21 +47,19 @@ def newer_than_outcomes(ledger: Ledger, spec: JobSpec) -> Iterator[str]:
 
 def changed_while(ledger: Ledger, spec: JobSpec, since: float) -> Iterator[str]:
     """A sentence for each file of a local job's program that changed while the job ran."""
-    for file in code_files(spec, _folder(ledger, spec)):
+    for file in program_of(spec, _folder(ledger, spec)):
         if changed_at(file) > since:
             yield f"{_shown(file)} changed while the job ran: items that began before that ran the file as it was."
 
 
-def code_files(spec: JobSpec, folder: Path) -> list[Path]:
-    """The files that a job runs where they are: those that its command names, the module of its function, and the
-    modules next to them that they import. Code that travels with a job is not among them."""
-    files: dict[Path, None] = {}
-    for word in spec.command or []:
-        if word.startswith("/") and not word.startswith(_SYSTEM) and os.path.isfile(word):
-            _add(Path(word), Path(word).parent, files)
-    if spec.function and spec.code is None and (file := module_file(folder, spec.function.partition(":")[0])):
-        _add(file, folder, files)
-    return list(files)
+def program_of(spec: JobSpec, folder: Path) -> list[Path]:
+    """The files that a job runs where they are. Code that travels with a job is not among them, as a function is whose
+    job was sent by an earlier version."""
+    if not spec.function or spec.code is not None:
+        return used_files(spec.command or (), spec.env)
+    modules = OwnModules([str(folder)], in_place=True)
+    modules.add(spec.function.partition(":")[0])
+    return [*modules.files.values(), *(file for each in modules.folders.values() for file in files_below(each))]
 
 
 def changed_at(path: str | Path) -> float:
@@ -117,32 +113,3 @@ def _path(uri: str, folder: Path) -> str | None:
 
 def _shown(file: Path) -> str:
     return os.path.relpath(file) if file.is_relative_to(Path.cwd()) else str(file)
-
-
-def _add(file: Path, folder: Path, files: dict[Path, None]) -> None:
-    """Add a file and, of a Python one, the modules in its folder that it imports."""
-    if file in files:
-        return
-    files[file] = None
-    if file.suffix != ".py":
-        return
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return
-    for base, name in _imports(tree, file, folder):
-        if near := module_file(base, name):
-            _add(near, folder, files)
-
-
-def _imports(tree: ast.Module, file: Path, folder: Path) -> Iterable[tuple[Path, str]]:
-    """Modules that a file imports, each with the folder where they are looked for."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((folder, one.name) for one in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = file.parents[node.level - 1] if 0 < node.level <= len(file.parents) else folder
-            head = f"{node.module}." if node.module else ""
-            yield from ((base, f"{head}{one.name}") for one in node.names)
-            if node.module:
-                yield base, node.module

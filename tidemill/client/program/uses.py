@@ -75,14 +75,11 @@ class Uses:
     Args:
         name: The function's, for messages.
         reducers: How a pickler takes further types apart.
-
-    Attributes:
-        modules: The modules that it needs.
+        modules: Takes the modules that it needs.
     """
 
-    def __init__(self, name: str, reducers: Mapping[type, Any]) -> None:
-        self._name, self._reducers = name, reducers
-        self.modules = OwnModules()
+    def __init__(self, name: str, reducers: Mapping[type, Any], modules: OwnModules) -> None:
+        self._name, self._reducers, self._modules = name, reducers, modules
         self._done: dict[int, bytes] = {}
         self._under: dict[int, int] = {}
         """Objects that are being walked, each with its depth: a cycle is told by how far it leads back."""
@@ -149,7 +146,7 @@ class Uses:
 
     def _parts(self, value: Any) -> Iterable[bytes | str]:
         if name := _name_of(value):
-            self.modules.add(name[0])
+            self._modules.add(name[0])
             return "named", *name
         walk = self._walks.get(type(value)) or (self._class if isinstance(value, type) else self._object)
         return walk(value)
@@ -201,7 +198,7 @@ class Uses:
     def _code(self, code: types.CodeType) -> Iterable[bytes | str]:
         """Bytecode without where it was written."""
         for name in _imports(code):
-            self.modules.add(name)
+            self._modules.add(name)
         shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
         table = getattr(code, "co_exceptiontable", b"")
@@ -246,7 +243,7 @@ class Uses:
             module = pickle.whichmodule(value, reduced)  # type: ignore[attr-defined]
             if module == "__main__":
                 raise self._refused(f"is a {type(value).__name__} of this session", "Make it inside the function.")
-            self.modules.add(module)
+            self._modules.add(module)
             return "named", module, reduced
         parts = [list(part) if isinstance(part, Iterator) else part for part in reduced]
         # How it is put together again says its class, too.

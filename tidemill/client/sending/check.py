@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tidemill.client.arguments import in_units, mapping, texts
 from tidemill.client.health.machine_faults import fleet_errors, image_problems, machine_words
@@ -30,7 +29,7 @@ from tidemill.client.plan.state_settings import (
 )
 from tidemill.client.plan.tags import checked_tags
 from tidemill.client.program.check import Program, check_program, is_here, name_of
-from tidemill.client.program.function import takes_input
+from tidemill.client.program.function import ShippedFunction, by_name, takes_input
 from tidemill.client.program.git_code import Checkout, check_libs, opened
 from tidemill.client.rounds.job_uris import References
 from tidemill.client.rounds.predecessors import resolve_after
@@ -42,9 +41,6 @@ from tidemill.errors import CallerError, CloudError
 from tidemill.job import PARTS, JobSpec, spec_version
 from tidemill.metrics import compile_metrics
 from tidemill.request import OPTIONS, JobRequest
-
-if TYPE_CHECKING:
-    from tidemill.client.program.importable import ShippedFunction
 
 ARGUMENT_BYTES = 128 * 1024
 """Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
@@ -80,6 +76,7 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         CallerError: Which argument, its value, what is allowed, what to do.
         CloudError: The queue takes no jobs, or the store did not answer.
     """
+    given = request
     request, function = _with_function(in_units(request))
     log = request.log
     draft, place, code, packed = _draft(site, request, function)
@@ -94,8 +91,8 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         raise CallerError.about("slots", draft.slots, "1 with max_parallel", "Leave one of the two out.")
     check_names(draft.inputs, draft.placeholders)
     folder = None if code is None else Path(_folder(code)).resolve()
-    by_value = function is not None and function.parts is not None
-    remarks = [] if by_value else list(check_program(Program(draft, folder, site.local)))
+    by_itself = function is not None and not isinstance(given.function, str) and (folder is None or function.parts)
+    remarks = [] if by_itself else list(check_program(Program(draft, folder, site.local)))
     references = References(site)
     inputs = references.of_inputs(draft.inputs)
     if draft.max_parallel and request.longest_first:
@@ -159,15 +156,21 @@ def _with_function(request: JobRequest) -> tuple[JobRequest, ShippedFunction | N
     as an object travels."""
     items = with_values(request.items, request.items_column, rows=request.function is not None)
     values = items if isinstance(items, ItemValues) else None
-    if request.function is None or (isinstance(request.function, str) and values is None):
+    if request.function is None:
         return replace(request, items=items), None
-    # A name alone needs none of what takes functions apart.
-    from tidemill.client.program.importable import check_call, shipped
+    if isinstance(request.function, str) and values is None:
+        # A name alone needs none of what takes functions apart.
+        function = by_name(request.function)
+    else:
+        from tidemill.client.program.importable import check_call, shipped
 
-    function = shipped(request.function, values and values.item_class, values and values.item_type)
-    if values is not None and not isinstance(request.function, str):
-        check_call(request.function, values.arguments)
-    return replace(request, items=items, function=function.name, code=request.code or function.folder), function
+        function = shipped(request.function, values and values.item_class, values and values.item_type)
+        if values is not None and not isinstance(request.function, str):
+            check_call(request.function, values.arguments)
+    if request.code is not None and function.parts is not None and not function.parts.fingerprints:
+        # The folder that is given has its module.
+        function = function._replace(parts=None)
+    return replace(request, items=items, function=function.name), function
 
 
 def _draft(
@@ -208,7 +211,7 @@ def _draft(
     packed = (
         None
         if folder is None and parts is None
-        else pack(folder, request.libs, packages=not site.has_packages, parts=parts)
+        else pack(folder, request.libs, packages=not site.has_packages, command=command, parts=parts)
     )
     if not command and request.function is None:
         raise CallerError("command is empty.", "Give the program that runs for each item: `command`.", what="command")

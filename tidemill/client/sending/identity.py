@@ -1,41 +1,89 @@
-"""Which job a submit means: the same name, items, settings and image are the same job."""
+"""Which job a submit means: the same name, program, items, settings and image are the same job."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict
+
+from tidemill import layout
 from tidemill.client.journal import known_spec
+from tidemill.client.program.newer_files import changed_at
+from tidemill.client.sending.program_files import ProgramFiles
 from tidemill.client.site import Site
+from tidemill.code import digest_of
+from tidemill.errors import StoreMissingError
 from tidemill.job import PARTS, JobSpec, new_job_id
+from tidemill.ledger.documents import UnreadableError, read_document
+from tidemill.store import Store
 
-_IDENTITY = {name for name, part in PARTS.items() if part.identity}
+IDENTITY = {name for name, part in PARTS.items() if part.identity}
+
+
+class JobIdentity(BaseModel):
+    """A job's marks that tell it from others of its name, besides its spec: `jobs/<job>/identity.json`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    items: str
+    """Fingerprint of its items."""
+    chunk_size: int | None = None
+    """As the caller gave it."""
+    files: dict[str, str]
+    """See `ProgramFiles.files`."""
+
+
+def known_identity(store: Store, job: str) -> JobIdentity | None:
+    """The marks of a job; None for one of an earlier or later version, which has none that can be read."""
+    try:
+        return read_document(store, layout.identity(job), JobIdentity)
+    except (StoreMissingError, UnreadableError):
+        return None
 
 
 def matching_job(
-    site: Site, draft: JobSpec, items: str, chunk_size: int | None, *, code: str | None, named: bool, force: bool
+    site: Site,
+    draft: JobSpec,
+    identity: JobIdentity,
+    program: ProgramFiles,
+    *,
+    code: str | None,
+    named: bool,
+    force: bool,
 ) -> tuple[str, JobSpec | None]:
-    """The id of the job, and its spec if it is there: the newest with this name, these items and settings, and with the
-    image that the stack names today. By force, or without a name, it is a new one.
+    """The id of the job, and its spec if it is there: the newest with this name, program, items and settings, and with
+    the image that the stack names today. By force, or without a name, it is a new one.
 
     Args:
         site: Where the job goes.
         draft: The spec without what depends on the items.
-        items: Fingerprint of the items.
-        chunk_size: As the caller gave it.
+        identity: Its items and files.
+        program: The files, those of its code apart.
         code: What its code means: bytes of it may differ from run to run.
         named: Whether the caller gave a name.
         force: Whether to make another job in any case.
     """
     if not named:
         return new_job_id(draft.name), None
-    newest, again, draft = None, 0, draft.model_copy(update={"code": code})
-    while existing := known_spec(site.store, job := _identity(draft, chunk_size, items, again)):
+    draft = draft.model_copy(update={"code": code})
+    in_place = digest_of(program.in_place) if site.local and program.in_place else None
+    job, newest = _newest(site.store, draft, identity, in_place)
+    if newest is None and in_place:
+        newest = _of_earlier_version(site.store, draft, identity, program.in_place)
+    return (job, None) if force or newest is None else (newest.job, newest)
+
+
+def _newest(store: Store, draft: JobSpec, identity: JobIdentity, in_place: str | None) -> tuple[str, JobSpec | None]:
+    newest, again = None, 0
+    while existing := known_spec(store, job := _id(draft, identity, in_place, again)):
         again += 1
         # Specs of older versions do not say which image it was.
         if existing.image_ref is None or _content(existing.image_ref) == _content(draft.image_ref):
             newest = existing
-    return (job, None) if force or newest is None else (newest.job, newest)
+    return job, newest
 
 
 def _content(image: str | None) -> str | None:
@@ -44,10 +92,24 @@ def _content(image: str | None) -> str | None:
     return digest if at else image
 
 
-def _identity(draft: JobSpec, chunk_size: int | None, items: str, again: int) -> str:
-    """The same name, items and settings give the same id; `again` counts those that are there already."""
-    values = draft.model_dump(mode="json", include=_IDENTITY)
+def _of_earlier_version(
+    store: Store, draft: JobSpec, identity: JobIdentity, in_place: Mapping[str, str]
+) -> JobSpec | None:
+    """The job that an earlier version made of a program that has not changed since. Ids of those do not say which files
+    there were."""
+    _, existing = _newest(store, draft, identity, None)
+    if existing is None or known_identity(store, existing.job) is not None:
+        return None
+    inputs = [Path(uri.removeprefix("file://")) for uri in draft.inputs.values()]
+    files = [*(Path(name) for name in in_place if name.startswith("/")), *inputs]
+    return existing if all(changed_at(file) <= existing.created_at.timestamp() for file in files) else None
+
+
+def _id(draft: JobSpec, identity: JobIdentity, in_place: str | None, again: int) -> str:
+    """The same name, program, items and settings give the same id; `again` counts those that are there already."""
+    values = draft.model_dump(mode="json", include=IDENTITY)
     values = {key: value for key, value in values.items() if value or PARTS[key].since == 1}
-    values |= {"chunk_size": chunk_size, "items": items}
+    values |= {"chunk_size": identity.chunk_size, "items": identity.items}
+    values |= {"in_place": in_place} if in_place else {}
     values |= {"again": again} if again else {}
     return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"

@@ -16,8 +16,9 @@ from tidemill.client.plan.chunks import Plan, arrays_of
 from tidemill.client.plan.state_settings import check_paired
 from tidemill.client.rounds.enqueue import enqueue, write_first_round
 from tidemill.client.sending.check import CheckedRequest, check
-from tidemill.client.sending.identity import matching_job
+from tidemill.client.sending.identity import JobIdentity, matching_job
 from tidemill.client.sending.job_inputs import uploads
+from tidemill.client.sending.program_files import program_files
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.meter import unwatched
 from tidemill.code import CodeArchive, upload
@@ -39,9 +40,9 @@ def submit(site: Site, request: JobRequest) -> Job:
     if checked.order:
         spool.reorder(checked.order)
     named, code = request.name is not None, checked.packed and checked.packed.identity
-    job, existing = matching_job(
-        site, draft, spool.digest, request.chunk_size, code=code, named=named, force=request.force
-    )
+    program = program_files(site, draft, draft.inputs, checked.packed)
+    identity = JobIdentity(items=spool.digest, chunk_size=request.chunk_size, files=program.files)
+    job, existing = matching_job(site, draft, identity, program, code=code, named=named, force=request.force)
     spec = draft.model_copy(
         update={
             "job": job,
@@ -55,6 +56,8 @@ def submit(site: Site, request: JobRequest) -> Job:
     )
     if request.notify and draft.notify and draft.notify.topic is None and existing is None:
         keep_address(site.store, job, request.notify)
+    if existing is None:
+        site.store.put(layout.identity(job), identity.model_dump_json().encode())
     return _send(site, spec, existing, spool, checked.plan, packed=checked.packed, named=named, log=request.log)
 
 

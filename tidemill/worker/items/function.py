@@ -100,8 +100,8 @@ class FunctionRunner:
         self._job = job
         shim = ShimProcess(self._programs, slot, limits_of(task.spec))
         env = {**task.base_env, **slot.env, "TIDEMILL_WORK": f"{slot.folder}/work"}
-        # Shipped code takes precedence over the image's folder.
-        path = [*filter(None, [env.get("TIDEMILL_CODE")]), *self._path]
+        # Beside shipped code, a module of the folder where the worker was started would be used unseen.
+        path = [env["TIDEMILL_CODE"]] if env.get("TIDEMILL_CODE") else self._path
         settings = {
             "function": task.spec.function,
             "path": path,

@@ -1,7 +1,7 @@
 """How a function given as an object travels. Not proved here: that it runs (tests/worker/map/test_by_value.py)."""
 
 import gc
-import importlib
+import importlib.util
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ import numpy
 import pytest
 
 from tidemill.client.program.importable import shipped
+from tidemill.code import CodeParts
 from tidemill.errors import CallerError
 
 
@@ -50,8 +51,9 @@ def named(module, name):
 )
 def test_a_function_without_a_name_to_import_it_by_travels_by_value(function: Any, name, takes_input):
     found = shipped(function)
-    assert (found.name, found.folder) == (f"this_session:{name}", None)
+    assert found.name == f"this_session:{name}"
     assert found.parts is not None
+    assert list(found.parts.fingerprints) == [name]
     assert found.takes_input is takes_input
 
 
@@ -61,7 +63,7 @@ def test_what_is_no_function_is_refused():
     assert (raised.value.what, raised.value.allowed) == ("function", "a function, or 'module:function'")
 
 
-def test_a_function_travels_with_the_folder_that_its_module_is_imported_from(tmp_path, monkeypatch):
+def test_a_function_travels_with_its_package_and_what_is_to_be_installed(tmp_path, monkeypatch):
     package = tmp_path / "shop" / "parts"
     package.mkdir(parents=True)
     (tmp_path / "shop" / "__init__.py").touch()
@@ -69,17 +71,30 @@ def test_a_function_travels_with_the_folder_that_its_module_is_imported_from(tmp
     (package / "tools.py").write_text("class Tool:\n    @staticmethod\n    def cut(uri): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
     tools = importlib.import_module("shop.parts.tools")
-    assert shipped(tools.Tool.cut)[:4] == ("shop.parts.tools:Tool.cut", None, tmp_path, None)
-    assert shipped(sys.modules["shop.parts"].of_package)[:3] == ("shop.parts:of_package", None, tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(CallerError, match="logins included"):
-        shipped(tools.Tool.cut)
+    folders = {"shop": tmp_path / "shop"}
+    assert shipped(tools.Tool.cut)[:3] == ("shop.parts.tools:Tool.cut", None, CodeParts({}, folders))
+    (tmp_path / "requirements.txt").write_text("numpy")
+    parts = CodeParts({"requirements.txt": tmp_path / "requirements.txt"}, folders)
+    assert shipped(sys.modules["shop.parts"].of_package)[:3] == ("shop.parts:of_package", None, parts)
+
+
+def test_a_module_under_another_name_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "tools.py").write_text("def cut(uri): ...\n")
+    spec = importlib.util.spec_from_file_location("kit", tmp_path / "shop" / "tools.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "kit", module)
+    spec.loader.exec_module(module)
+    with pytest.raises(CallerError, match=r"module kit, which was loaded from .*shop/tools.py: another name"):
+        shipped(module.cut)
 
 
 def test_nothing_travels_with_a_function_that_is_installed():
-    assert shipped(numpy.load)[:4] == ("numpy:load", None, None, None)
-    assert shipped(len)[:4] == ("builtins:len", None, None, None)
-    assert shipped(gc.collect)[:4] == ("gc:collect", None, None, None)
+    assert shipped(numpy.load)[:3] == ("numpy:load", None, None)
+    assert shipped(len)[:3] == ("builtins:len", None, None)
+    assert shipped(gc.collect)[:3] == ("gc:collect", None, None)
 
 
 def test_a_class_of_items_travels_as_a_function_does():

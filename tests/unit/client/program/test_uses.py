@@ -11,6 +11,7 @@ import pytest
 
 from tidemill.client.program.by_value import by_value
 from tidemill.client.program.importable import shipped
+from tidemill.client.program.own_modules import OwnModules
 from tidemill.code import pack
 from tidemill.errors import CallerError
 
@@ -44,7 +45,7 @@ def made(definitions) -> Any:
 
 
 def fingerprint(function):
-    return by_value("f", {"f": function}).fingerprint
+    return by_value("f", {"f": function}, OwnModules()).fingerprints
 
 
 @pytest.mark.parametrize("name", DIFFERENT)

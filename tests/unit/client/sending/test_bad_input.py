@@ -130,11 +130,6 @@ SUBMITS = {
         None,
         ["--items is given 2 times"],
     ),
-    "a module that stays here": (
-        ["--queue", "cpu", ITEM, "--function", "local:run"],
-        "function",
-        ["local is a module of this folder", "--code ."],
-    ),
     "a shell and several words": (
         ["--queue", "cpu", "--shell", ITEM, "--", "cat", "$TIDEMILL_INPUT"],
         None,
