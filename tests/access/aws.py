@@ -321,6 +321,8 @@ PROBES = [
         no("s3:PutObject", _in_store("audio-dev", "uploads/0a/a.jpg"), "The store is another team's."),
         no("s3:GetObject", _in_store("vision-prod", "out/a"), "It is another environment's."),
         no("s3:DeleteObject", _in_store("vision-dev", "out/a"), "Nothing that finished is lost."),
+        no("s3:DeleteObject", _in_store("vision-dev", "jobs/a/job.json"), "`tidemill rm` is for the stack's owner."),
+        no("s3:DeleteObject", SNAPSHOT, "`tidemill rm` is for the stack's owner."),
         yes("logs:GetLogEvents", LOGS["vision-dev"], "`tidemill logs` shows them."),
         no("logs:GetLogEvents", LOGS["audio-dev"], "The lines are another team's."),
         yes("logs:StartQuery", LOGS["vision-dev"], "`tidemill logs --grep` searches a whole job."),

@@ -158,6 +158,7 @@ PROBES = [
         no("storage.objects.create", _store("vision", "fleet/reconciler.json"), "Only the reconciler reports."),
         no("storage.objects.get", _store("audio", "out/a/0"), "The store is another team's."),
         no("storage.objects.delete", _store("vision", "out/a/0"), "Nothing that finished is lost."),
+        no("storage.objects.delete", _store("vision", "state/a/0/snapshots/1.json"), "`tidemill rm` is the owner's."),
         yes("logging.views.access", _lines("vision"), "`tidemill logs` shows them."),
         no("logging.views.access", _lines("audio"), "The lines are another team's."),
         no("storage.objects.get", ARCHIVE["vision"], "The archive is for the stack's owner."),

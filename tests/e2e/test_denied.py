@@ -6,6 +6,7 @@ localcloud's evaluator decides, from the policies that the stack produced; AWS's
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,23 @@ def test_a_job_reaches_its_own_store_and_no_other(team: Team, tmp_path: Path) ->
     # The last lines follow the record.
     said = await_that(lambda: (lines := team.lines(job, 0))[2:] and lines, "a line of each attempt has arrived")
     assert said == ["write pipeline.json denied", "read another team denied", "write into jobs allowed"]
+
+
+def test_a_submitter_removes_no_job_and_the_stacks_owner_does(team: Team, tmp_path: Path) -> None:
+    items, _ = team.put_items("removed", 1, tmp_path)
+    job = team.submit("removed", items, "/bin/sh", "-c", "echo > $TIDEMILL_OUTPUT/x")
+    team.tidemill("wait", job)
+    # The end of its child in the queue follows the record.
+    await_that(lambda: not team.look(job).chunks.running, "the queue knows that it has ended")
+    before = team.names("")
+    told = team.refused("rm", job, "--yes")
+    assert f"{job} stays, because this login may not delete" in told
+    assert "stack's owner" in told
+    assert team.names("") == before
+    owner = replace(team, person=team.cloud.env | {"TIDEMILL_PIPELINE": team.outputs["pipeline_uri"]})
+    assert owner.tidemill("rm", job, "--yes").splitlines()[-1] == f"removed {job}"
+    assert [name for name in team.names("") if job in name] == []
+    assert f"There is no job '{job}'" in team._typed(["status", job])[2]
 
 
 def test_the_job_role_reads_no_secret(team: Team) -> None:

@@ -620,3 +620,18 @@ def test_this_machine_takes_work():
     backend = LocalBackend(descriptor)
     assert backend.describe(descriptor.queues["local"], "no-job") == []
     assert backend.queue_states(descriptor.queues)["local"].running
+
+
+def test_a_job_that_runs_is_not_removed(here):
+    store = ["--pipeline", str(here.store / "pipeline.json")]
+    run = here.start("--name", "slow", "a", "--", "sleep", "300")
+    until(lambda: any(map(is_sleep, here.processes())), "a program", SECONDS)
+    (job,) = [path.parent.name for path in here.store.glob("jobs/*/job.json")]
+    refused = here.ask("rm", "slow", "--yes", *store)
+    assert refused.returncode == 2
+    assert f"`tidemill cancel {job}` ends it." in refused.stderr
+    assert here.ask("cancel", job, *store).returncode == 0
+    assert run.wait(SECONDS) == 1
+    here.ask("rm", job, "--yes", *store)
+    assert not [path for path in here.store.rglob("*") if job in path.name]
+    assert here.run("--name", "slow", "a", "--", "true").returncode == 0

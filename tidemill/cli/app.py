@@ -32,6 +32,8 @@ COMMANDS = {
     "run": "Run a job on this machine, without a cloud.",
     "failures": "Group failed items by error message, largest group first.",
     "report": "Write a job's report: an HTML file, or JSON.",
+    "rm": "Remove jobs with all that is kept of them.",
+    "clean": "Remove old jobs, and what no job uses.",
     "queues": "List the queues of the pipeline and their machines.",
     "doctor": "Check your setup, with a fix for each problem.",
     "use": "Choose the default pipeline.",
@@ -44,6 +46,9 @@ SYNONYMS = {
     "list": "jobs",
     "ls": "jobs",
     "ps": "jobs",
+    "delete": "rm",
+    "prune": "clean",
+    "remove": "rm",
     "rerun": "retry",
     "stop": "cancel",
     "tail": "logs",
@@ -145,7 +150,7 @@ def _within(columns: int) -> int:
 def after_interrupt(own: list[str]) -> str:
     """Hint on the job whose command was interrupted, with the command to type."""
     command = own[0] if own else ""
-    if command in ("run", "fetch") or "--here" in own:
+    if command in ("run", "fetch", "rm", "clean") or "--here" in own:
         return " The same command continues."
     if command in ("submit", "train", "wait"):
         return " A submitted job continues: `tidemill wait JOB` watches it again."

@@ -18,6 +18,8 @@ from pydantic import TypeAdapter
 from tidemill.advice.model import ShapeAdvice
 from tidemill.client import Status, Summary
 from tidemill.client.estimate.estimate import JobEstimate
+from tidemill.client.housekeeping.leftovers import Leftover
+from tidemill.client.housekeeping.removal import JobRemoval
 from tidemill.client.report.failures import FailureGroup
 from tidemill.client.report.model import JobReport
 from tidemill.client.results.download_logs import LogDownload
@@ -59,6 +61,16 @@ class CancelDocument:
     job: str
     cancelled: bool
     arrays_ended: int
+
+
+@dataclass(frozen=True)
+class RemovalDocument:
+    """`rm --json` and `clean --json`; `bytes` are those of what goes, `removed` is true if it has gone."""
+
+    jobs: list[JobRemoval]
+    leftovers: list[Leftover]
+    bytes: int
+    removed: bool
 
 
 @dataclass(frozen=True)
@@ -198,6 +210,8 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "metrics": ("Each line: the metrics of an item.", of(ItemMetrics)),
         "failures": ("Failed items by error message, largest group first.", of(Failures)),
         "report": ("A job's time, resources, machines, failures and cost.", of(JobReport)),
+        "rm": ("Jobs that are removed.", of(RemovalDocument)),
+        "clean": ("What is removed, and what stays and why.", of(RemovalDocument)),
         "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, SERVICE_KEYS), list_of=True)(EMPTY)),
         "use": ("The contexts.", of(ContextList)),
         "doctor": ("The checks and their findings.", of(DoctorDocument)),

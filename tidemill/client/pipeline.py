@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.client.health.queues import QueueInfo, read_queues
+from tidemill.client.housekeeping import Housekeeping
 from tidemill.client.job import Job
 from tidemill.client.journal import find_spec, newest_specs
 from tidemill.client.keywords import KEYWORDS, taking
@@ -32,9 +33,6 @@ class Pipeline:
 
     Example:
         >>> pipeline = Pipeline.load("s3://vision-dev-store/pipeline.json")
-        >>> job = pipeline.submit(["python3", "features.py", "{input}", "{output}"], ["s3://raw/1.jpg"], queue="cpu")
-        >>> job.wait().succeeded
-        1
     """
 
     def __init__(self, descriptor: Descriptor, store: Store, backend: Backend | None = None) -> None:
@@ -60,9 +58,8 @@ class Pipeline:
 
     @classmethod
     def local(cls, folder: str | Path | None = None, *, workers: int | None = None) -> Pipeline:
-        """This machine as a pipeline, with a folder as its store. It works on what is sent until this process ends.
-
-        Every command works on its jobs too; `tidemill run --job JOB --store FOLDER` continues one.
+        """This machine as a pipeline, with a folder as its store. It works on what is sent until this process ends;
+        `tidemill run --job JOB --store FOLDER` continues a job.
 
         Args:
             folder: The job store; None for `.tidemill` in this folder.
@@ -222,8 +219,7 @@ class Pipeline:
         from tidemill.client.items.values import values_of
         from tidemill.client.sending.mapping import call_for_each
 
-        given = values_of(items, *more) if more else items
-        how = settings | {"queue": queue, "name": name, "code": code}
+        how, given = settings | {"queue": queue, "name": name, "code": code}, values_of(items, *more) if more else items
         return call_for_each(self.site, function, given, how, return_exceptions=return_exceptions, progress=progress)
 
     def estimate(
@@ -284,8 +280,6 @@ class Pipeline:
     ) -> ShapeAdvice:
         """Machines for a piece of work, the cheapest for the work first, each figure with its date and source.
 
-        Nothing is started. docs/advice.md says what the figures rest on.
-
         Args:
             cpus: vCPUs of all machines together, like `memory_mib` and `gpus`.
             memory_mib: Memory as the cloud states it.
@@ -315,6 +309,15 @@ class Pipeline:
         need = Need(cpus, memory_mib, gpus, gpu_memory_gb, arch, tuple(families))
         wanted = AdviceRequest(need, tuple(regions), queue, like, hours, one_zone=one_zone, limit=limit, live=live)
         return advise(wanted, self.site)
+
+    @property
+    def housekeeping(self) -> Housekeeping:
+        """Removals of jobs, and of what no job uses.
+
+        Example:
+            >>> pipeline.housekeeping.removal("tiles").carry_out()
+        """
+        return Housekeeping(self.site)
 
     def job(self, job: str) -> Job:
         """A job by its id, or the newest of a name.

@@ -14,10 +14,11 @@ from tidemill.errors import decoding
 from tidemill.job import JobSpec
 from tidemill.ledger.chosen_rows import ChosenRows
 from tidemill.ledger.chunk import ChunkLedger
-from tidemill.ledger.documents import parse_document, read_document
+from tidemill.ledger.documents import UnreadableError, parse_document, read_document
 from tidemill.ledger.listing import Counts, Listing, combine, in_parts, read_names
 from tidemill.ledger.outcome_sources import ended_chunks
 from tidemill.ledger.records import Outcome
+from tidemill.ledger.removal_mark import RemovedError, is_removed
 from tidemill.ledger.rounds import Round
 from tidemill.ledger.tombstone import bury, covering
 from tidemill.manifest import ManifestIndex
@@ -51,8 +52,14 @@ class Ledger:
     # ---- the spec and the rounds --------------------------------------------------------------------------------
 
     def spec(self, sha256: str | None = None) -> JobSpec:
-        """The job's spec, whose bytes must have this SHA-256 if it is given (see `read_document` for the errors)."""
-        return read_document(self.store, layout.spec(self.job), JobSpec, sha256)
+        """The job's spec, whose bytes must have this SHA-256 if it is given (see `read_document` for the errors).
+        `RemovedError` for a job that is being removed."""
+        try:
+            return read_document(self.store, layout.spec(self.job), JobSpec, sha256)
+        except UnreadableError:
+            if is_removed(self.store, self.job):
+                raise RemovedError(self.job) from None
+            raise
 
     def round(self, number: int, sha256: str | None = None) -> Round:
         """A round (see `spec` for the errors)."""

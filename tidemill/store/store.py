@@ -10,7 +10,7 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
@@ -134,6 +134,14 @@ class Store:
             if pause is not None:
                 time.sleep(pause * random.uniform(0.5, 1.5))
         raise StoreError(f"{self.uri_of(name)}: the store reports that it exists but does not return it.")
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete objects; one that is not there is as good as deleted."""
+        try:
+            _bounded("DELETE", self.uri_of(names[0]), lambda: obstore.delete(self._backend, list(names)))
+        except StoreMissingError:
+            for name in names if len(names) > 1 else ():
+                self.delete([name])
 
     def _read_back(self, name: str, data: bytes) -> CreateResult | None:
         """The content that is there after "already exists"; None when there is none."""

@@ -16,7 +16,8 @@ from obstore.store import GCSStore
 from localcloud.gcp.storage.objects import Content, Objects
 from localcloud.gcp.storage.plugin import Storage
 from tests.localcloud.gcp.running import OWNER, RunningGcp
-from tidemill.errors import StoreError
+from tidemill.client.housekeeping.job_folders import check_may_delete, folders_of, remove_folder
+from tidemill.errors import StoreDeniedError, StoreError
 from tidemill.layout import ChunkKey
 from tidemill.ledger import attempts
 from tidemill.ledger.attempts import MarkerWriter, read_history
@@ -176,6 +177,30 @@ def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: RunningGcp
         with pytest.raises(obstore.exceptions.BaseError, match="AccessDenied"):
             refused()
     assert bytes(obstore.get(worker, "mine/x").bytes()) == b"1"
+
+
+def test_who_may_not_delete_an_outcome_removes_nothing_of_a_job(daemon: RunningGcp) -> None:
+    """As a submitter may, the worker may delete in `jobs/`, which overwriting requires."""
+    begins = 'resource.name.startsWith("projects/_/buckets/bucket/objects/jobs/")'
+    permissions = [f"storage.objects.{verb}" for verb in ("create", "get", "delete")]
+    parent = "v1/projects/localcloud-project/roles"
+    daemon.call("iam", "POST", parent, {"roleId": "eraser", "role": {"includedPermissions": permissions}})
+    member = f"serviceAccount:{WORKER}"
+    role = "projects/localcloud-project/roles/eraser"
+    binding = {"role": role, "members": [member], "condition": {"title": "jobs", "expression": begins}}
+    daemon.site.resources.set_policy(PLACE, {"version": 3, "bindings": [binding]})
+    job = "tiles-0123abcd"
+    owner, worker = (Store(store(daemon, who), "gs://bucket") for who in (OWNER, member))
+    for folder in folders_of(job):
+        owner.put(f"{folder}/x", b"1")
+    with pytest.raises(StoreDeniedError, match=f"{job} stays, because this login may not delete"):
+        check_may_delete(worker, job)
+    check_may_delete(owner, job)
+    assert all(owner.exists(f"{folder}/x") for folder in folders_of(job))
+    owner.delete([f"jobs/{job}/none", f"jobs/{job}/x", f"jobs/{job}/neither"])
+    assert not owner.exists(f"jobs/{job}/x")
+    remove_folder(owner, f"out/{job}")
+    assert list(owner.list(f"out/{job}")) == []
 
 
 def test_calls_fail_as_asked_with_or_without_having_written(daemon: RunningGcp) -> None:

@@ -89,6 +89,8 @@ def test_what_the_verbs_print(stack, capsys):
     check("estimate", capsys, "--count", "9", "--item-time", "1m", "--queue", "cpu", "--json")
     check("advise", capsys, "--cpus", "64", "--regions", "us-west-2,us-central1", "--offline", "--json")
     check("cancel", capsys, job, "--json")
+    check("clean", capsys, "--older-than", "0s", "--dry-run", "--json")
+    assert check("rm", capsys, job, "--yes", "--json")["removed"]
     check("doctor", capsys, "--json")
     check("use", capsys, os.environ["TIDEMILL_PIPELINE"], "--json")
     check("status", capsys, "other", "--json", code=2)

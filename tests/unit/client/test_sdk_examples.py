@@ -10,6 +10,7 @@ import pytest
 import tidemill
 from tests.unit.client_fakes import outcome, pipeline, ran, uris
 from tidemill.client import Job, Pipeline
+from tidemill.client.housekeeping import Housekeeping
 from tidemill.client.rounds import deliveries
 from tidemill.clouds.account import LogLine
 from tidemill.descriptor import SPEC_VERSION
@@ -32,7 +33,7 @@ def public(kind):
 
 
 EXAMPLES = {"tidemill": tidemill, "Pipeline": Pipeline, "Job": Job, "Sweep": tidemill.Sweep}
-EXAMPLES |= public(Pipeline) | public(Job)
+EXAMPLES |= public(Pipeline) | public(Job) | public(Housekeeping)
 
 
 @pytest.fixture

@@ -152,7 +152,7 @@ ALLOWED = {
 # The rooms of the client, from the top floor down. A room imports only rooms of lower floors.
 CLIENT_FLOORS = [
     ["pipeline"],
-    ["sending"],
+    ["housekeeping", "sending"],
     ["estimate"],
     ["job"],
     ["results"],
