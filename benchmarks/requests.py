@@ -108,7 +108,7 @@ def _parts(team: Team, folder: Path) -> dict[str, Requests]:
 
 def _run(team: Team, name: str, items: Path, *command: str, chunk_size: int) -> None:
     job = team.submit(name, items, *command, chunk_size=chunk_size)
-    await_that(lambda: team.status(job)["state"] == "finished", f"{name} is finished", 600)
+    await_that(lambda: team.status(job)["ended"], f"{name} is finished", 600)
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def _of_jobs(team: Team) -> Counter[str]:
 def _log(team: Team, folder: Path) -> None:
     """How much log chunks produce if their items print nothing."""
     job = team.submit("quiet", team.put_items("e", CHUNKS * 24, folder)[0], "true", chunk_size=24)
-    await_that(lambda: team.status(job)["state"] == "finished", "quiet is finished", 600)
+    await_that(lambda: team.status(job)["ended"], "quiet is finished", 600)
     logs = client(team.cloud.env, "logs")
 
     def events() -> list[dict[str, str]]:

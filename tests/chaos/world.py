@@ -246,7 +246,7 @@ class World:
         self.bucket.outage_until = time.monotonic() + 1.5
         with patch.object(looks, "SLOWEST_POLL_SECONDS", 0.5):
             ended = self.both(job, lambda one: one.wait(poll_seconds=0.2))
-        assert [status.state for status in ended] == ["finished"] * 2, ended
+        assert [status.state for status in ended] == ["succeeded"] * 2, ended
 
     def both(self, job: Job, do: Callable[[Job], T]) -> list[T]:
         """Run the same action for two people at once."""

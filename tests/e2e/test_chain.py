@@ -42,4 +42,4 @@ def test_three_jobs_begin_one_after_the_other(team: Team, tmp_path: Path, held: 
     [result] = team.results(third)
     assert team.read(f"{result['output']}all").split() == [b"0", b"0", b"1", b"2", b"2", b"4"]
     for job in (first, second, third):
-        assert team.status(job)["state"] == "finished"
+        assert team.status(job)["state"] == "succeeded"

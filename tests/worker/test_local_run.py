@@ -65,7 +65,7 @@ class TestCommands:
         ran = here.run("--json", "a", "b", "--", "sh", "-c", "echo said $1; test $1 = a", "sh", "{uri}")
         assert ran.returncode == 1, ran.stderr
         said = json.loads(ran.stdout)
-        assert (said["succeeded"], said["failed"], said["state"]) == (1, 1, "finished")
+        assert (said["succeeded"], said["failed"], said["state"]) == (1, 1, "failed")
         where = ["--pipeline", said["pipeline"]]
         status = here.ask("status", said["job"], *where, "--json")
         assert json.loads(status.stdout)["failed"] == 1
@@ -313,7 +313,7 @@ class TestGoingOn:
         waited = here.type("wait", job, "--pipeline", where, "--json")
         assert waited.returncode == 1
         status = json.loads(waited.stdout)
-        assert (status["state"], status["note"]) == ("lost", "not running")
+        assert (status["state"], status["note"]) == ("paused", "not running")
         assert status["run_command"] == f"tidemill run --job {job}"
         assert [round_.round for round_ in here.ledger.rounds()] == [0]
 
@@ -475,7 +475,7 @@ class TestLimit:
         sent = json.loads(here.ask("resume", "j", "--max-usd", "100", *where, "--json").stdout)
         assert sent["items"] == said["remaining"]
         ran = here.run("--job", sent["job"], "--json")
-        assert (ran.returncode, json.loads(ran.stdout)["state"]) == (0, "finished")
+        assert (ran.returncode, json.loads(ran.stdout)["state"]) == (0, "succeeded")
         assert json.loads(ran.stdout)["spent"]["max_usd"] == 100
 
 

@@ -27,7 +27,7 @@ _COLUMNS = {
 _LEFT = ("job", "state")
 _BAR, _LONGEST_BAR = 6, 60
 _GAP = "  "
-_STYLES = {"finished": "green", "lost": "bold red", "cancelled": "yellow", "waiting": "yellow"}
+_STYLES = {"succeeded": "green", "lost": "bold red", "cancelled": "yellow", "waiting": "yellow"}
 _KEYS = "q leaves, j and k choose"
 
 
@@ -101,7 +101,7 @@ def _cells(job: Status, titles: Sequence[str]) -> list[str]:
     ended, items = job.progress
     cells = {
         "job": job.job,
-        "state": job.verdict,
+        "state": job.state_words,
         "items": f"{ended}/{items}",
         "%": percent(ended / items if items else 1.0),
         "failed": str(failures(job) or "-"),

@@ -28,7 +28,7 @@ from tidemill.client.results.metrics import ItemMetrics
 from tidemill.client.rounds.rounds import RoundResult
 from tidemill.client.sending.preview import JobPreview
 from tidemill.client.watch.board import QueueRow
-from tidemill.client.watch.status import JobRow
+from tidemill.client.watch.job_rows import JobRow
 from tidemill.clouds.findings import Finding
 from tidemill.clouds.links import Links
 from tidemill.descriptor import SERVICE_KEYS, Queue
@@ -135,12 +135,14 @@ class ErrorDocument:
     error: Fault
 
 
+UNLESS_FALSE = {"mirrored"}
+"""Keys that are left out while they are false."""
 STRING: dict[str, Any] = {"type": "string"}
 TRUTH: dict[str, Any] = {"type": "boolean"}
 
 
 def of(kind: Any, extra: Mapping[str, Any] | None = None, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The schema of a type, with every key required."""
+    """The schema of a type, with every key required that is always there."""
     schema = TypeAdapter(kind).json_schema(mode="serialization")
     for key in leave_out:
         del schema["properties"][key]
@@ -148,7 +150,7 @@ def of(kind: Any, extra: Mapping[str, Any] | None = None, leave_out: tuple[str, 
     definitions = schema.get("$defs", {})
     for part in (schema, *definitions.values()):
         if "properties" in part:
-            part["required"] = list(part["properties"])
+            part["required"] = [key for key in part["properties"] if key not in UNLESS_FALSE]
     used = json.dumps(schema)
     schema["$defs"] = {name: part for name, part in definitions.items() if f"#/$defs/{name}" in used}
     return {key: value for key, value in schema.items() if key != "$defs" or value}

@@ -67,7 +67,7 @@ class Job:
         return f"<Job {self.id}: {self.spec.items_total} items, {self._watched.site.descriptor.uri}>"
 
     def progress(self) -> Counts:
-        """The job in numbers, from names in the store alone: the queue is not asked.
+        """The job in numbers, from names in the store alone. Items count when their chunk is committed; see `status`.
 
         Example:
             >>> job.progress().succeeded
@@ -75,14 +75,14 @@ class Job:
         """
         return self._watched.ledger.counts()
 
-    def status(self, consumption: bool = True, *, running: bool = False) -> Status:
+    def status(self, consumption: bool = True, *, running: bool = True) -> Status:
         """Status of the items so far, from names in the store and the queue's own figures.
         With `consumption`, a few records tell what items take of CPUs and memory, and machines what they have reported.
-        With `running`, items that have ended in running chunks count, too: workers write them down once a minute.
+        With `running`, items of running chunks count, too, as workers write them down: in a cloud once a minute.
 
         Example:
             >>> job.status().state
-            'finished'
+            'failed'
         """
         return self._watched.tell(*self._watched.look(consumption=consumption, running=running))
 
@@ -223,8 +223,8 @@ class Job:
         return list(newer_than_outcomes(self._watched.ledger, self.spec)) if self._watched.site.local else []
 
     def values(self, *, return_exceptions: bool = False, progress: bool | None = None) -> Iterator[Any]:
-        """Yield the function's value for each item, in the items' order, as soon as it is known; None for an item of a
-        program. Values are read a few at a time, however many there are.
+        """Yield the function's value for each item, in the items' order, as soon as a worker has written it down: at
+        once on this machine, within a minute in a cloud. None for an item of a program. It reads a few at a time.
 
         Args:
             return_exceptions: Yield the failure of an item in place of its value; otherwise the first one is raised.
@@ -276,12 +276,12 @@ class Job:
     @taking(WaitRequest)
     def wait(self, request: WaitRequest) -> Status:
         """Watch until the job ends, and return its last status. It always does: what the cloud has lost is enqueued
-        again, within bounds. In a store of `tidemill run` it ends as `lost` when no run works on it; `run_command`
+        again, within bounds. In a store of `tidemill run` it ends as `paused` when no run works on it; `run_command`
         continues it. See `WaitRequest`.
 
         Example:
             >>> job.wait().state
-            'finished'
+            'failed'
         """
         return wait(self._watched, request)
 

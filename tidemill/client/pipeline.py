@@ -14,7 +14,7 @@ from tidemill.client.journal import find_spec, newest_specs
 from tidemill.client.keywords import KEYWORDS, taking
 from tidemill.client.sending.train import training
 from tidemill.client.site import Site, read_site
-from tidemill.client.watch.status import JobRow, job_rows
+from tidemill.client.watch.job_rows import JobRow, job_rows
 from tidemill.descriptor import Descriptor
 from tidemill.request import JobRequest
 from tidemill.services.backend import Backend
@@ -332,13 +332,13 @@ class Pipeline:
         return Job(self.site, find_spec(self.store, job))
 
     def jobs(self, limit: int = 20) -> list[JobRow]:
-        """The newest jobs of the store, the newest first, from the store alone.
+        """The newest jobs, the newest first. The queue is asked about those that have not ended.
 
         Example:
             >>> [row.job for row in pipeline.jobs()]
             ['tiles-...']
         """
-        return job_rows(self.store, islice(newest_specs(self.store), limit))
+        return job_rows(self.site, islice(newest_specs(self.store), limit))
 
     def queues(self) -> list[QueueInfo]:
         """Every queue with its state, in the order of their names.

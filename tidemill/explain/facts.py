@@ -10,7 +10,7 @@ from tidemill.explain.answer import Unseen
 from tidemill.fleet import GroupReport
 from tidemill.services import Service
 
-State = Literal["waiting", "running", "finished", "cancelled", "lost"]
+Phase = Literal["waiting", "running", "finished", "cancelled", "lost"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class JobFacts:
     Attributes:
         job: Its id.
         queue: Its queue's name.
-        state: See `Status`.
+        state: `finished` when every item has an outcome; others as in `Status`, where a paused job is `lost`.
         items: All of its items.
         ended: Items with an outcome.
         failed: Those of them that failed.
@@ -74,7 +74,7 @@ class JobFacts:
 
     job: str
     queue: str = ""
-    state: State = "waiting"
+    state: Phase = "waiting"
     items: int = 0
     ended: int = 0
     failed: int = 0

@@ -205,7 +205,11 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "final",
         "ended",
     ]
-    assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)
+    assert (status["state"], status["failed"], status["ended"]) == (
+        "failed" if failed else "succeeded",
+        len(failed),
+        True,
+    )
     assert main(["wait", job, "--json"]) == code
     out, err = capsys.readouterr()
     figures = json.loads(out)["summary"]
@@ -230,7 +234,7 @@ def test_wait_ends_with_a_table(stack, capsys):
     shown, _, failures = capsys.readouterr().out.partition("\n\n")
     table = dict(line.split("  ", 1) for line in shown.splitlines())
     facts = {key.strip(): value.strip() for key, value in table.items()}
-    assert (facts["state"], facts["succeeded"]) == ("failed", "2")
+    assert (facts["state"], facts["succeeded"]) == ("failed, 1 of 3 items", "2")
     assert facts["outputs"].endswith(f"/store/out/{job} (2 of 3 items); `tidemill fetch {job}` brings them here")
     assert facts["attempts"] == "5"
     assert facts["CPU time"] == "0.75 s"

@@ -40,7 +40,7 @@ def test_items_and_chunks_by_state():
 
 
 def test_what_a_job_with_a_limit_has_consumed():
-    found = values(replace(STATUS, spent=LimitUse(1.5, 20.0), state="finished"))
+    found = values(replace(STATUS, spent=LimitUse(1.5, 20.0), state="succeeded"))
     assert found['tidemill_job_spent_usd{job="tiles-0a1b",queue="cpu"}'] == 1.5
     assert found['tidemill_job_ended{job="tiles-0a1b",queue="cpu"}'] == 1
 

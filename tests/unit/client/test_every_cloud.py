@@ -51,12 +51,12 @@ def test_a_job_from_its_submit_to_its_results(world, cloud):
     job = submit(world)
     status = job.status()
     # Where nothing stands between runs, what no run works on waits for one.
-    assert status.state == ("lost" if cloud == "local" else "waiting")
+    assert status.state == ("paused" if cloud == "local" else "waiting")
     assert (status.items, status.remaining, status.chunks.done) == (10, 10, 0)
     assert ("the first machine takes 1 to 4 minutes" in (status.note or "")) == (cloud == "gcp")
     world.work(job.id, fail=[4])
     status = job.status()
-    assert (status.state, status.succeeded, status.failed, status.remaining) == ("finished", 9, 1, 0)
+    assert (status.state, status.succeeded, status.failed, status.remaining) == ("failed", 9, 1, 0)
     assert (status.chunks.done, status.chunks.lost, status.chunks.dead, status.exit_code) == (4, [], [], 1)
     assert [one.uri for one in job.results()] == uris(10)
     assert [one.index for one in job.results(failed_only=True)] == [4]
@@ -74,7 +74,7 @@ def test_the_same_submit_is_the_same_job(world):
     world.work(job.id)
     assert submit(world).enqueued == 0
     assert set(world.delivered(job.id).values()) == {1}
-    assert [row.state for row in world.pipeline.jobs()] == ["finished"]
+    assert [row.state for row in world.pipeline.jobs()] == ["succeeded"]
 
 
 @ON_CLOUDS
@@ -89,7 +89,7 @@ def test_a_submit_that_dies_between_two_arrays_is_finished_by_the_next(world, ar
     assert job.enqueued == 4 - arrays
     assert world.delivered(job.id) == dict.fromkeys([(0, chunk) for chunk in range(8)], 1)
     world.work(job.id)
-    assert job.status().state == "finished"
+    assert job.status().state == "succeeded"
 
 
 @EVERYWHERE
@@ -101,7 +101,7 @@ def test_retry_runs_what_failed_or_was_named(world):
     assert job.status().remaining == 0
     world.work(job.id, fail=[4])
     status = job.status()
-    assert (status.state, status.succeeded, status.failed) == ("finished", 9, 1)
+    assert (status.state, status.succeeded, status.failed) == ("failed", 9, 1)
     assert job.retry([0, 4]).items == 2
     world.work(job.id)
     assert (job.status().failed, job.status().rounds) == (0, 3)
@@ -142,7 +142,7 @@ def test_what_is_lost_is_named_and_resumed(world, cloud):
     assert (job.status().state, job.status().chunks.lost) == ("waiting", [])
     assert job.resume().round is None
     world.work(job.id)
-    assert (job.status().state, job.status().succeeded) == ("finished", 10)
+    assert (job.status().state, job.status().succeeded) == ("succeeded", 10)
 
 
 @ON_CLOUDS
@@ -156,7 +156,7 @@ def test_wait_repairs_what_is_lost(world):
             world.work(job.id)
 
     last = job.wait(poll_seconds=0.01, on_status=look, log=said.append)
-    assert (last.state, last.succeeded, last.rounds) == ("finished", 10, 2)
+    assert (last.state, last.succeeded, last.rounds) == ("succeeded", 10, 2)
     assert said[0].startswith("2 lost deliveries")
     in_arrays_of(world, 1)
     other = submit(world, name="other")
@@ -186,7 +186,7 @@ def test_a_cancelled_job_ends_and_can_be_resumed(world, cloud):
         submit(world)
     assert job.resume().chunks == 4
     world.work(job.id)
-    assert (job.status().state, job.status().succeeded) == ("finished", 10)
+    assert (job.status().state, job.status().succeeded) == ("succeeded", 10)
     assert job.cancel() == 0
 
 
@@ -286,7 +286,7 @@ def test_every_verb(world, capsys, cloud):
     assert shown(capsys, "logs", job, "--item", "4")[0]["message"] == "no"
     assert shown(capsys, "retry", job, "--failed")[0]["items"] == 1
     world.work(job)
-    assert shown(capsys, "status", job)[0]["state"] == "finished"
+    assert shown(capsys, "status", job)[0]["state"] == "succeeded"
     assert shown(capsys, "resume", job)[0]["round"] is None
     assert shown(capsys, "retry", job, "--dead")[0]["note"] == "it has no dead letters"
     assert shown(capsys, "cancel", job)[0]["cancelled"] is False
@@ -348,7 +348,7 @@ def test_a_retry_of_dead_letters_that_dies_half_way_is_finished_by_the_next(worl
     assert (sent.round, sent.note) == (None, "2 dead letters that are no longer needed were thrown away")
     assert world.delivered(job.id)[1, 1] == 1
     world.work(job.id)
-    assert job.status().state == "finished"
+    assert job.status().state == "succeeded"
 
 
 def test_dead_letters_of_a_cancelled_job_stay(world):
@@ -388,7 +388,7 @@ def test_a_submit_that_dies_at_any_step_is_finished_and_repeats_one_request_at_m
         assert bool(repeated) == (after == (steps.seen[-1] == "publish") and "publish" in steps.seen[-2:]), steps.seen
         twice |= repeated
         world.work(job.id)
-        assert (job.status().state, job.status().succeeded) == ("finished", 5)
+        assert (job.status().state, job.status().succeeded) == ("succeeded", 5)
     assert steps
     assert steps.seen.count("publish") == 3
     assert twice == set(range(5))
@@ -403,7 +403,7 @@ def test_what_was_published_without_a_record_is_published_again_although_some_of
     assert submit(world, chunk_size=1).enqueued == 1
     assert set(world.delivered(job.id).values()) == {2}
     world.work(job.id)
-    assert (job.status().state, job.status().succeeded) == ("finished", 10)
+    assert (job.status().state, job.status().succeeded) == ("succeeded", 10)
 
 
 class Steps:
@@ -471,4 +471,4 @@ def test_a_chunk_that_vanished_is_found_by_the_empty_backlog_and_enqueued_again(
     assert job.resume().chunks == 1
     world.google.points.clear()
     last = job.wait(poll_seconds=0.01, on_status=look)
-    assert (last.state, last.succeeded, last.rounds) == ("finished", 10, 2)
+    assert (last.state, last.succeeded, last.rounds) == ("succeeded", 10, 2)

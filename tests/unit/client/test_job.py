@@ -44,7 +44,7 @@ def test_counts_come_from_the_store_and_states_from_the_queue():
     assert status.exit_code == 1
 
 
-def test_items_of_running_chunks_are_counted_where_that_is_asked_for():
+def test_items_of_running_chunks_are_counted_unless_that_is_declined():
     """A finished chunk counts only by its record, and an item that two attempts have finished counts once."""
     target, backend, job = submitted()
     backend.arrays[0].children[2:] = ["running", "running"]
@@ -55,8 +55,8 @@ def test_items_of_running_chunks_are_counted_where_that_is_asked_for():
             attempt, 0, [outcome(n, f"s3://raw/{n}.jpg", failed=n == 7) for n in items]
         )
     for _ in range(2):
-        assert job.status().progress == (6, 10)
-        status = job.status(running=True)
+        assert job.status(running=False).progress == (6, 10)
+        status = job.status()
         assert (status.succeeded, status.failed, status.remaining, status.progress) == (7, 2, 1, (9, 10))
 
 
@@ -65,7 +65,7 @@ def test_a_finished_job_stays_finished_when_the_queue_has_forgotten_it(grown_up)
     backend.run(target, job.id)
     backend.arrays.clear()
     status = target.job(job.id).status()
-    assert (status.state, status.succeeded, status.chunks.lost, status.exit_code) == ("finished", 10, [], 0)
+    assert (status.state, status.succeeded, status.chunks.lost, status.exit_code) == ("succeeded", 10, [], 0)
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
@@ -83,7 +83,7 @@ def test_a_lost_delivery_is_named_and_wait_repairs_it(grown_up, patch_time, forg
     patch_time(sleep=lambda seconds: backend.run(target, job.id))
     said = []
     status = job.wait(log=said.append)
-    assert (status.state, status.succeeded, status.rounds) == ("finished", 10, 2)
+    assert (status.state, status.succeeded, status.rounds) == ("succeeded", 10, 2)
     assert Ledger(target.store, job.id).round(1).arrays[0].chunks == [1, 3]
     assert backend.names[-1] == f"{job.id}-r1-a0"
     assert len(said) == 1
@@ -98,7 +98,7 @@ def test_a_failed_child_of_an_array_that_still_runs_is_repaired_at_once(grown_up
     patch_time(sleep=lambda seconds: backend.run(target, job.id))
     status = job.wait(on_status=seen.append)
     assert seen[0].chunks.lost == [1]
-    assert status.state == "finished"
+    assert status.state == "succeeded"
 
 
 def test_a_submit_that_is_still_going_on_is_not_taken_for_lost(monkeypatch):
@@ -140,7 +140,7 @@ def test_wait_bears_an_outage_and_gives_up_on_a_long_one(patch_time, monkeypatch
     patch_time(sleep=lambda seconds: None)
     monkeypatch.setattr(backend, "describe", flaky)
     said = []
-    assert job.wait(log=said.append).state == "finished"
+    assert job.wait(log=said.append).state == "succeeded"
     assert len(said) == 3
     outages = iter([1] * 100)
     with pytest.raises(CloudError):
@@ -220,7 +220,7 @@ def test_a_finished_job_is_shown_when_its_queue_is_gone():
     target.descriptor.queues["cpu"] = backend.arrays[0].shape.queue
     backend.run(target, job.id)
     del target.descriptor.queues["cpu"]
-    assert job.status().state == "finished"
+    assert job.status().state == "succeeded"
     assert len(list(job.results())) == 10
 
 

@@ -105,9 +105,9 @@ def test_nextflow_7302_a_job_that_batch_has_forgotten_does_not_hang_its_poller(p
 
     no_sleep(patch_time, forget)
     status = job.wait()
-    assert (status.state, status.succeeded, status.rounds) == ("finished", 4, 2)
+    assert (status.state, status.succeeded, status.rounds) == ("succeeded", 4, 2)
     backend.arrays.clear()
-    assert job.status().state == "finished"
+    assert job.status().state == "succeeded"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_dsub_303_on_gcp_a_wait_says_what_keeps_machines_from_coming(tmp_path, m
         said.append(status.note)
         world.work(job.id)
 
-    assert job.wait(poll_seconds=0.01, on_status=look).state == "finished"
+    assert job.wait(poll_seconds=0.01, on_status=look).state == "succeeded"
     assert said[0] == f"queue cpu, spot machines: {trouble or 'out of stock'} (0 of 4 run)"
 
 

@@ -82,7 +82,7 @@ def test_every_kind_of_value_comes_back(work, tmp_path):
     assert math.isnan(nan["loss"])
     assert Path(mask.removeprefix("file://")).read_text() == "g"
     assert Path(masks["masks"][0].removeprefix("file://")).read_text() == "h"
-    assert mapped.job.status().state == "finished"
+    assert mapped.job.status().state == "succeeded"
 
 
 def test_what_failed_runs_again_with_corrected_code(work, tmp_path):

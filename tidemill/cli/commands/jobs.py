@@ -20,7 +20,7 @@ HEADER = ("job", "state", "items", "succeeded", "failed", "queue", "user", "subm
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, the newest first.")
 @common
 def command(limit: int, pipeline: str | None, as_json: bool) -> int:
-    """List the newest jobs, from the store alone. An `open` job is not done; `tidemill status JOB` says more."""
+    """List the newest jobs with their states. `tidemill status JOB` says more of one."""
     rows = load(pipeline).jobs(limit)
     if as_json:
         show_json({"jobs": [asdict(row) for row in rows]})
@@ -31,4 +31,4 @@ def command(limit: int, pipeline: str | None, as_json: bool) -> int:
 
 def cells(row: JobRow) -> tuple[object, ...]:
     submitted = row.created_at[:16].replace("T", " ")
-    return row.job, row.verdict, row.items, row.succeeded, row.failed, row.queue, row.user, submitted
+    return row.job, row.state_words, row.items, row.succeeded, row.failed, row.queue, row.user, submitted

@@ -302,7 +302,7 @@ def show(pipeline: Pipeline, job: Job, keeper: KeeperHandle, status: Status, as_
         if keeper.died:
             table["workers"] = f"{keeper.died} died: tidemill logs {job.id} --worker{where}"
         show_facts(table)
-    return status.exit_code or int(status.state != "finished")
+    return status.exit_code or int(status.state != "succeeded")
 
 
 def leads_to(uri: str) -> bool:

@@ -54,7 +54,7 @@ def facts(job: Job, status: Status, summary: Summary, where: str = "") -> dict[s
     """The table at the end of a job. `where` follows every command in it: ` --pipeline URI` where needed."""
     table: dict[str, object] = {
         "job": status.job,
-        "state": status.verdict,
+        "state": status.state_words,
         "succeeded": status.succeeded,
         "failed": status.failed,
     }

@@ -227,9 +227,10 @@ class JobReport:
         cloud: `aws`, `gcp` or `local`.
         emulated: Whether localcloud imitated that cloud.
         as_of: When the job was read, ISO 8601.
-        ended_at: When its last record was committed; None while anything of it is open.
+        ended_at: When its last outcome was written; None while anything of it is open.
         reclaims: Attempts on chunks that a reclaim ended.
-        executions: Items in all committed records: more than `items` are done after a retry.
+        executions: Items in all committed records, and those that have ended in chunks without one: more than `items`
+            after a retry.
         slots: Items that run side by side in a container.
         tries: Items that succeeded or failed at their first, second and a later attempt.
         reasons: Failed executions by their reason.

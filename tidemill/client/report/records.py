@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -21,6 +22,7 @@ from tidemill.failures import GroupKey
 from tidemill.ledger import Ledger, Listing, Outcome
 from tidemill.ledger.digest import VERSION
 from tidemill.ledger.documents import UnreadableError
+from tidemill.ledger.outcome_sources import OutcomeSources, ended_chunks
 from tidemill.store import Store, read_heads
 from tidemill.store.ahead import in_order
 
@@ -79,21 +81,58 @@ class _Occurrences:
         self.places[place] += 1
 
 
-def read_failures(ledger: Ledger, listing: Listing, everything: bool = False) -> FailureSummary:
-    """Failed items by group, from the records of chunks that have any: all of them, or `FAILING_CHUNKS`."""
+@dataclass
+class UnfinishedItems:
+    """Items that have ended in chunks without a record.
+
+    Attributes:
+        failures: The outcomes of those that failed, each with the time when its chunk was last written.
+    """
+
+    succeeded: int = 0
+    failures: list[tuple[str, Outcome]] = field(default_factory=list)
+
+
+def unfinished_chunks(ledger: Ledger, listing: Listing) -> dict[int, OutcomeSources]:
+    """Chunks without any record of which items have ended. Items that run again count by their records."""
+    sources = ended_chunks(ledger.store, ledger.job, listing.rounds, lambda number: listing.done[number])
+    return {chunk: each for chunk, each in sources.items() if not each.rounds}
+
+
+def read_unfinished(ledger: Ledger, chunks: Mapping[int, OutcomeSources], totals: Totals) -> UnfinishedItems:
+    """Add what has ended in chunks without a record to the totals."""
+    found = UnfinishedItems()
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        read = lambda chunk: ledger.merged(chunk, (), chunks[chunk].unfinished)  # noqa: E731
+        for chunk, outcomes in zip(chunks, in_order(pool, read, chunks, 2 * _PARALLEL), strict=True):
+            totals.add_unfinished(outcomes, chunks[chunk].at)
+            at = datetime.fromtimestamp(chunks[chunk].at, UTC).isoformat(timespec="milliseconds")
+            failed = [(at, outcome) for outcome in outcomes if outcome.status == "failed"]
+            found.failures += failed
+            found.succeeded += len(outcomes) - len(failed)
+    return found
+
+
+def read_failures(
+    ledger: Ledger, listing: Listing, unfinished: UnfinishedItems, everything: bool = False
+) -> FailureSummary:
+    """Failed items by group: those of unfinished chunks, and those in the records of chunks that have any, which are
+    all of them, or `FAILING_CHUNKS`."""
     failing = sorted(listing.failed)
     chosen = failing if everything else evenly(failing, FAILING_CHUNKS)[0]
     groups: dict[GroupKey, FailureGroup] = {}
     seen: dict[str, _Occurrences] = {}
     failed = 0
-    for header, outcome in _failed_outcomes(ledger, listing, chosen):
+    early = (({"committed_at": at}, outcome) for at, outcome in unfinished.failures)
+    for header, outcome in chain(early, _failed_outcomes(ledger, listing, chosen)):
         failed += 1
         group = add_failure(groups, outcome)
         machine = (header.get("digest") or {}).get("machine") or {}
         words = place_words((machine.get("type"), None, machine.get("market")))
         place = f"{words}, {machine['zone']}" if machine.get("zone") else words
         seen.setdefault(group.id, _Occurrences()).add(header["committed_at"], place)
-    scale = listing.counts.failed / failed if len(chosen) < len(failing) and failed else 1.0
+    total = listing.counts.failed + len(unfinished.failures)
+    scale = total / failed if len(chosen) < len(failing) and failed else 1.0
     ranked = sorted(groups.values(), key=lambda group: (-group.count, group.items))
     described = [_described(group, seen[group.id], scale) for group in ranked[:GROUPS_SHOWN]]
     return FailureSummary(described, len(failing), len(chosen))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from tidemill.client.report.model import Distribution, SlowItem
+from tidemill.ledger import Outcome
+from tidemill.ledger.digest import UNKNOWN, RunFacts, digest_of
 from tidemill.sketch import WIDTH, Sketch
 
 STEPS = 240
@@ -117,6 +120,7 @@ class Totals:
         self.many_machines = False
         self.slowest: list[tuple[float, int, SlowItem]] = []
         """A heap by seconds; the numbers in between make every entry different."""
+        self._entries = itertools.count()
         self.versions: Counter[str] = Counter()
 
     def add(self, head: Mapping[str, Any], digest: Mapping[str, Any]) -> None:
@@ -124,6 +128,24 @@ class Totals:
         ended = datetime.fromisoformat(head["committed_at"]).timestamp()
         items, failed = int(head["items"]), int(head["failed"])
         self.records += 1
+        self.versions[str(head.get("worker", "")).rpartition("tidemill/")[2][:40]] += 1
+        machine = digest["machine"]
+        key: PlaceKey = (machine["type"], machine["zone"], machine["market"])
+        if key not in self.places and len(self.places) >= MOST_PLACES:
+            key = (None, None, None)
+        self._add_items(items, failed, digest, ended, key)
+        place = self.places[key]
+        place.chunks, place.items, place.failed = place.chunks + 1, place.items + items, place.failed + failed
+        self._ran(digest, key, machine["id"], ended)
+
+    def add_unfinished(self, outcomes: Sequence[Outcome], at: float) -> None:
+        """Add what has ended of a chunk without a record, which was last written at a time. Where it ran is not known
+        yet, and what it costs neither."""
+        digest = digest_of(outcomes, RunFacts("", UNKNOWN, slots=1, held=0, fetch=0, upload=0, worked=0, succeeded=0))
+        failed = sum(outcome.status == "failed" for outcome in outcomes)
+        self._add_items(len(outcomes), failed, digest, at, (None, None, None))
+
+    def _add_items(self, items: int, failed: int, digest: Mapping[str, Any], ended: float, key: PlaceKey) -> None:
         self.executions += items
         at = self.steps.at(ended)
         self.succeeded[at] += items - failed
@@ -133,16 +155,8 @@ class Totals:
                 measure.add(digest[name])
         self.tries = [one + other for one, other in zip(self.tries, digest["tries"], strict=True)]
         self.reasons.update(digest["reasons"])
-        self.versions[str(head.get("worker", "")).rpartition("tidemill/")[2][:40]] += 1
-        machine = digest["machine"]
-        key: PlaceKey = (machine["type"], machine["zone"], machine["market"])
-        if key not in self.places and len(self.places) >= MOST_PLACES:
-            key = (None, None, None)
-        for number, (index, seconds, attempts) in enumerate(digest["slow"]):
-            self._slow((seconds, 8 * self.records + number, SlowItem(index, seconds, attempts, key[0], key[1])))
-        place = self.places[key]
-        place.chunks, place.items, place.failed = place.chunks + 1, place.items + items, place.failed + failed
-        self._ran(digest, key, machine["id"], ended)
+        for index, seconds, attempts in digest["slow"]:
+            self._slow((seconds, next(self._entries), SlowItem(index, seconds, attempts, key[0], key[1])))
 
     def _ran(self, digest: Mapping[str, Any], key: PlaceKey, machine: str | None, ended: float) -> None:
         began = min(datetime.fromisoformat(digest["started_at"]).timestamp(), ended)

@@ -11,7 +11,7 @@ from tidemill.client.report.costing import cost_of
 from tidemill.client.report.model import JobReport, Place, ReportedExpectation, SlotUse, Timeline
 from tidemill.client.report.page import page_of, redacted
 from tidemill.client.report.reclaims import drained_of, read_reclaims
-from tidemill.client.report.records import read_digests, read_failures
+from tidemill.client.report.records import read_digests, read_failures, read_unfinished, unfinished_chunks
 from tidemill.client.report.save import check_place, save
 from tidemill.client.report.totals import STEPS, Steps, Totals
 from tidemill.client.watch.explain import read_facts
@@ -45,11 +45,15 @@ def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:
     seen = observe(site, ledger, spec, consumption=False)
     status, listing = seen.status(), seen.listing
     now, created = site.account.at(), spec.created_at
-    records = [at for done in listing.done.values() for at in done.values()]
-    last = max(records, default=created.timestamp())
+    open_chunks = unfinished_chunks(ledger, listing)
+    written = [at for done in listing.done.values() for at in done.values()]
+    written += [each.at for each in open_chunks.values()]
+    last = max(written, default=created.timestamp())
     end = last if status.ended else now.timestamp()
     totals = Totals(Steps(created.timestamp(), max(end, created.timestamp() + 1)))
     read_digests(ledger.store, ledger.job, listing, totals, spec.chunk_size)
+    unfinished = read_unfinished(ledger, open_chunks, totals)
+    early = unfinished.succeeded + len(unfinished.failures)
     descriptor = site.descriptor
     drained = drained_of(ledger.store, ledger.job, listing)
     reclaimed = read_reclaims(ledger.store, drained)
@@ -59,18 +63,18 @@ def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:
         name=spec.name,
         queue=spec.queue,
         user=spec.user,
-        state=status.verdict,
+        state=status.state,
         cloud=descriptor.cloud,
         region=descriptor.region,
         emulated=emulated() and descriptor.cloud != "local",
         as_of=now.isoformat(timespec="seconds"),
         created_at=created.isoformat(timespec="seconds"),
-        ended_at=_iso(last) if status.ended and records else None,
-        wall_seconds=round(end - created.timestamp(), 1) if records or not status.ended else 0.0,
+        ended_at=_iso(last) if status.ended and written else None,
+        wall_seconds=round(end - created.timestamp(), 1) if written or not status.ended else 0.0,
         items=status.items,
-        succeeded=status.succeeded,
-        failed=status.failed,
-        remaining=status.remaining,
+        succeeded=status.succeeded + unfinished.succeeded,
+        failed=status.failed + len(unfinished.failures),
+        remaining=status.remaining - early,
         chunks=status.chunks.total,
         chunks_done=status.chunks.done,
         chunk_size=spec.chunk_size,
@@ -86,7 +90,7 @@ def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:
         asked_gpus=spec.resources.gpus,
         note=status.note,
         headline=None if status.ended else explain(read_facts(seen)).headline.line,
-        timeline=_timeline(drained, totals) if totals.records else None,
+        timeline=_timeline(drained, totals) if totals.executions else None,
         wall=totals.measures["wall"].distribution(),
         chunk_seconds=totals.chunks.distribution(),
         cores=totals.measures["cores"].distribution(spec.resources.cpus),
@@ -97,7 +101,7 @@ def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:
         reasons=dict(totals.reasons.most_common()),
         places=_places(totals),
         slowest=[item for _, _, item in sorted(totals.slowest, reverse=True)],
-        failing=read_failures(ledger, listing, everything),
+        failing=read_failures(ledger, listing, unfinished, everything),
         slot_use=_slot_use(totals),
         reclaimed=reclaimed,
         cost=cost,

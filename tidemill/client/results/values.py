@@ -16,6 +16,7 @@ from tidemill.client.watch.wait import watch
 from tidemill.client.watch.watched import WatchedJob
 from tidemill.errors import CallerError, ItemFailedError, JobEndedError, RemoteTraceback, decoding
 from tidemill.ledger import Listing, Outcome
+from tidemill.ledger.records import parse_lines
 from tidemill.store.ahead import in_order
 
 _RECORDS_AHEAD = 8
@@ -27,7 +28,7 @@ HERE_SECONDS = 0.2
 
 def stream_values(job: WatchedJob, *, return_exceptions: bool, progress: bool | None) -> Iterator[Any]:
     """The value of each item, in the items' order. See `Job.values`."""
-    taken, ended = 0, None
+    taken, status = 0, None
     reader = _Reader(job)
     poll = HERE_SECONDS if job.site.local else None
     with showing(job.spec.job, progress) as on_status, ThreadPoolExecutor(2 * _RECORDS_AHEAD) as pool:
@@ -36,12 +37,13 @@ def stream_values(job: WatchedJob, *, return_exceptions: bool, progress: bool | 
             ready = _in_a_row(taken, snapshot)
             for outcome, value in reader.read(range(taken, ready), snapshot, pool):
                 yield _settled(job, outcome, value, return_exceptions)
-            taken, ended = ready, status
-        if ended is not None and taken < job.spec.chunks_total:
-            for outcome, value in reader.begun(taken):
-                yield _settled(job, outcome, value, return_exceptions)
-            command = ended.run_command or f"tidemill resume {job.spec.job}"
-            raise JobEndedError(job.spec.job, ended.state, ended.note or "", command)
+            taken = ready
+            if taken < job.spec.chunks_total:
+                for outcome, value in reader.begun(taken, snapshot, stopped=status.ended):
+                    yield _settled(job, outcome, value, return_exceptions)
+        if status is not None and taken < job.spec.chunks_total:
+            command = status.run_command or f"tidemill resume {job.spec.job}"
+            raise JobEndedError(job.spec.job, status.state, status.note or "", command)
 
 
 def _in_a_row(chunk: int, snapshot: Listing) -> int:
@@ -76,19 +78,27 @@ def failure(job: WatchedJob, outcome: Outcome) -> ItemFailedError:
 
 
 class _Reader:
-    """Reads outcomes and their values ahead, a few at a time."""
+    """Reads outcomes and their values ahead, a few at a time: each item once, in the items' order."""
 
     def __init__(self, job: WatchedJob) -> None:
         self._job = job
         self._stores = job.site.stores()
+        self._next = 0
+        """The item whose turn it is."""
+        self._seen: set[str] = set()
+        self._early: dict[int, Outcome] = {}
+        """By item: outcomes of the chunk whose turn it is, from progress (`_seen`), whose turn is still to come."""
 
     def read(
         self, chunks: Iterable[int], snapshot: Listing, pool: ThreadPoolExecutor
     ) -> Iterator[tuple[Outcome, Callable[[], Any]]]:
-        """Each outcome of some chunks, with what gives its value."""
+        """Each outcome of some chunks that is not read yet, with what gives its value."""
         ahead: deque[tuple[Outcome, Future[Any] | None]] = deque()
         files = 0
         for outcome in self._outcomes(chunks, snapshot, pool):
+            if outcome.index < self._next:
+                continue
+            self._next = outcome.index + 1
             file = pool.submit(self._load, outcome) if outcome.value_file and outcome.status == "succeeded" else None
             files += file is not None
             ahead.append((outcome, file))
@@ -98,12 +108,27 @@ class _Reader:
         while ahead:
             yield _given(*ahead.popleft())
 
-    def begun(self, chunk: int) -> Iterator[tuple[Outcome, Callable[[], Any]]]:
-        """The same of a chunk that will not end by itself: its items up to the first one without an outcome."""
+    def begun(self, chunk: int, snapshot: Listing, *, stopped: bool) -> Iterator[tuple[Outcome, Callable[[], Any]]]:
+        """The same of a chunk that has no record yet: its items up to the first one without an outcome. Items that a
+        retry runs again have their old outcome when the job has `stopped`, and until then none."""
+        rounds = sorted(number for number, done in snapshot.done.items() if chunk in done)
+        if rounds and not stopped:
+            return
+        store, names = self._job.ledger.store, self._job.progress_of(chunk)
+        if self._seen.isdisjoint(names):
+            self._seen, self._early = set(), {}
+        for name in sorted(set(names) - self._seen):
+            self._seen.add(name)
+            with decoding(store.uri_of(name)):
+                outcomes = parse_lines((store.find(name) or b"").splitlines())
+            self._early |= {outcome.index: outcome for outcome in outcomes if outcome.index not in self._early}
+        if rounds:
+            earlier = self._job.ledger.merged(chunk, rounds)
+            self._early = {outcome.index: outcome for outcome in earlier} | self._early
         first = self._job.ledger.index().frame(chunk).first
-        for index, outcome in enumerate(self._job.ledger.outcomes({chunk}), first):
-            if outcome.index != index:
-                return
+        self._next = max(self._next, first)
+        while outcome := self._early.pop(self._next, None):
+            self._next += 1
             yield outcome, partial(self._load, outcome)
 
     def _outcomes(self, chunks: Iterable[int], snapshot: Listing, pool: ThreadPoolExecutor) -> Iterator[Outcome]:

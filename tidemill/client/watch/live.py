@@ -238,9 +238,9 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
         words.append((status.spent.words(), ""))
     if status.explained:
         words.append((status.explained.line, "bold red" if status.explained.kind in ("act", "never") else "yellow"))
-    elif status.note and status.state in ("waiting", "lost"):
+    elif status.note and status.state in ("waiting", "lost", "paused"):
         words.append((status.note, "yellow"))
-    return words or [(status.verdict, "")]
+    return words or [(status.state_words, "")]
 
 
 def percent(share: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidemill.client.health.machine_faults import fleet_words, machine_words
 from tidemill.client.plan.limit import spent_of
@@ -22,6 +22,9 @@ from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
 from tidemill.ledger.gate import Gate, UnfinishedJob, never_begins
 from tidemill.services.backend import ArrayState
+
+if TYPE_CHECKING:
+    from tidemill.explain.facts import Phase
 
 BY_ITS_USER = "cancelled by its user"
 _NO_INDEX = re.compile(
@@ -40,7 +43,7 @@ def observe(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool = Fa
         return Observation(site, ledger, spec, listing, Deliveries(), "finished", taken=taken)
     deliveries = reconcile(site, ledger, spec, states, listing)
     active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
-    state: State = "running" if active else "waiting"
+    state: Phase = "running" if active else "waiting"
     if listing.counts.cancelled and not deliveries.outstanding:
         state = "cancelled"
     elif not deliveries.outstanding and deliveries.lost:
@@ -69,7 +72,7 @@ def _how_to_mend(site: Site, job: str) -> str | None:
     except CallerError as error:
         # Its queue is gone.
         return str(error).rstrip(".")
-    if status.state != "lost":
+    if status.state not in ("lost", "paused"):
         return None
     if status.run_command:
         return f"no run works on it: `{status.run_command}` continues it"
@@ -90,7 +93,7 @@ class Observation:
     spec: JobSpec
     listing: Listing
     deliveries: Deliveries
-    state: State
+    state: Phase
     known: Sequence[ArrayState] = ()
     taken: Consumption | None = None
     fleet: bool = False
@@ -119,7 +122,7 @@ class Observation:
         rate = items_a_second(self.listing, self.ledger.index()) if self.state in ("running", "waiting") else None
         status = Status(
             job=self.spec.job,
-            state=self.state,
+            state=self._state_of_job(),
             items=counts.items,
             succeeded=counts.succeeded,
             failed=counts.failed,
@@ -152,6 +155,11 @@ class Observation:
         )
         ended, items = status.progress
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
+
+    def _state_of_job(self) -> State:
+        if self.state == "finished":
+            return "failed" if self.listing.counts.failed else "succeeded"
+        return "paused" if self.state == "lost" and self.site.run_command(self.spec.job) else self.state
 
     def note(self) -> str | None:
         """The most urgent thing that a person should know. What keeps machines from coming is part of the `fleet`

@@ -13,16 +13,15 @@ from tidemill.client.report.consumption import Consumption
 from tidemill.client.watch.saved_state import SavedState
 from tidemill.completion import SUBMIT_AGAIN
 from tidemill.explain import Reason
-from tidemill.figures import duration
+from tidemill.figures import counted, duration
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, RetryProgress
-from tidemill.ledger.gate import Gate, UnfinishedJob, begun_at, look
+from tidemill.ledger.gate import UnfinishedJob
 from tidemill.ledger.outcome_sources import OutcomeSources, ended_chunks
 from tidemill.manifest import ManifestIndex
 from tidemill.request import with_flags
-from tidemill.store import Store
 
-State = Literal["waiting", "running", "finished", "cancelled", "lost"]
+State = Literal["waiting", "running", "succeeded", "failed", "cancelled", "lost", "paused"]
 SPEED_SECONDS = 600.0
 _PARALLEL = 16
 _AT_ONCE = 1024
@@ -47,7 +46,9 @@ class Status:
     """Status of a job's items so far.
 
     Attributes:
-        state: `waiting` for machines, `running`, `finished`, `cancelled`, or `lost`: the rest will not be delivered.
+        state: `waiting` for machines, `running`; `succeeded` or `failed` when every item has an outcome (`failed` when
+            any has failed); `cancelled`; `lost` when the rest will not be delivered; `paused` when no run works on a
+            local job.
         remaining: Items without an outcome.
         reclaims: Deliveries that a reclaim ended.
         note: Remark for people: the cloud's reason, why the code does not start, who cancelled.
@@ -105,19 +106,17 @@ class Status:
     @property
     def ended(self) -> bool:
         """True if nothing will change by itself."""
-        return self.state in ("finished", "cancelled", "lost")
+        return self.state not in ("waiting", "running")
 
     @property
-    def verdict(self) -> str:
-        """The state in a word for people, who ask whether a job succeeded; `state` says whether it is over."""
-        if self.state == "finished":
-            return "failed" if self.failed else "succeeded"
-        return "paused" if self.run_command else self.state
+    def state_words(self) -> str:
+        """The state for people, who ask how much has failed."""
+        return f"failed, {self.failed} of {counted(self.items, 'item')}" if self.state == "failed" else self.state
 
     @property
     def exit_code(self) -> int:
         """1 when items have failed, or will not get the outcome that was asked for."""
-        return 1 if self.failed or self.state in ("cancelled", "lost") else 0
+        return 1 if self.failed or self.state in ("cancelled", "lost", "paused") else 0
 
     def to_json(self) -> dict[str, Any]:
         """Stable keys; advice has the flags of the command line."""
@@ -144,7 +143,7 @@ class Status:
         words = [f"{chunks.done} of {chunks.total} done", f"{chunks.running} running", f"{chunks.waiting} waiting"]
         table: dict[str, object] = {
             "job": self.job,
-            "state": self.verdict,
+            "state": self.state_words,
             "items": self.items,
             "succeeded": self.succeeded,
             "failed": self.failed,
@@ -284,55 +283,4 @@ def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, ended: OutcomeSources
         wall_seconds=max(ended.at - spec.created_at.timestamp(), 0.0),
         peak_memory_mib=max((outcome.peak_memory_mib for outcome in outcomes), default=0.0),
         outputs=sum(outcome.output is not None for outcome in outcomes),
-    )
-
-
-@dataclass(frozen=True)
-class JobRow:
-    """A job as `tidemill jobs` shows it, from the store alone.
-
-    Attributes:
-        state: `finished`, `cancelled`, or `open`: the queue was not asked.
-        created_at: When it was submitted, ISO 8601.
-        waits_for: Jobs that must be complete before its first item runs, while they are not.
-    """
-
-    job: str
-    queue: str
-    user: str
-    created_at: str
-    state: Literal["finished", "cancelled", "open"]
-    items: int
-    succeeded: int
-    failed: int
-    remaining: int
-    waits_for: list[UnfinishedJob] = field(default_factory=list)
-
-    @property
-    def verdict(self) -> str:
-        if self.waits_for:
-            return Gate(self.waits_for).words()
-        return self.state if self.state != "finished" else "failed" if self.failed else "succeeded"
-
-
-def job_rows(store: Store, specs: Iterable[JobSpec]) -> list[JobRow]:
-    """A row for each job, in their order."""
-    with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(lambda spec: _job_row(Ledger(store, spec.job), spec), specs))
-
-
-def _job_row(ledger: Ledger, spec: JobSpec) -> JobRow:
-    counts = ledger.counts()
-    waits = not counts.cancelled and begun_at(ledger.store, spec) is None
-    return JobRow(
-        job=spec.job,
-        queue=spec.queue,
-        user=spec.user,
-        created_at=spec.created_at.isoformat(timespec="seconds"),
-        state="finished" if counts.finished else "cancelled" if counts.cancelled else "open",
-        items=counts.items,
-        succeeded=counts.succeeded,
-        failed=counts.failed,
-        remaining=counts.remaining,
-        waits_for=look(ledger.store, spec.after).waits if waits else [],
     )

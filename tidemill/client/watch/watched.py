@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -39,6 +40,7 @@ class WatchedJob:
     def __init__(self, site: Site, spec: JobSpec) -> None:
         self.site, self.spec, self.ledger = site, spec, Ledger(site.store, spec.job, spec.manifest)
         self._read: dict[str, dict[int, bool]] = {}
+        self._progress_of: dict[int, list[str]] = {}
         self._causes: CauseHistory | None = None
         self._reason: Reason | None = None
         self._explain_at = 0.0
@@ -47,7 +49,7 @@ class WatchedJob:
         """The job's status (see `Job.status`), and the names of the store that it was made from."""
         seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
         status = seen.status()
-        if running and status.state != "finished":
+        if running and seen.state != "finished":
             status = self.with_running(status, seen.listing)
         if running and not status.ended:
             status = replace(status, explained=self._why_still(status, seen))
@@ -73,13 +75,13 @@ class WatchedJob:
     def _progress(self, listing: Listing) -> dict[int, bool]:
         """Items that have ended in chunks without a record, and whether each has failed: from the progress that workers
         write, of which each object is read once."""
-        store = self.ledger.store
-        names = [
-            name
-            for number, chunks in _open_chunks(listing).items()
-            for name in store.list(layout.of_round(self.spec.job, number, "progress"))
-            if int(name.split("/")[-2]) in chunks
-        ]
+        store, names = self.ledger.store, list[str]()
+        self._progress_of = defaultdict(list)
+        for number, chunks in _open_chunks(listing).items():
+            for name in store.list(layout.of_round(self.spec.job, number, "progress")):
+                if (chunk := int(name.split("/")[-2])) in chunks:
+                    names.append(name)
+                    self._progress_of[chunk].append(name)
         self._read = {name: self._read[name] for name in names if name in self._read}
         new = [name for name in names if name not in self._read][:READS]
 
@@ -91,6 +93,10 @@ class WatchedJob:
         with ThreadPoolExecutor(_PARALLEL if store.is_object_store else 1) as pool:
             self._read |= zip(new, pool.map(read, new), strict=True)
         return {index: failed for name in names for index, failed in self._read.get(name, {}).items()}
+
+    def progress_of(self, chunk: int) -> list[str]:
+        """Names of the progress of a chunk without a record, as of the last look with `running`."""
+        return self._progress_of.get(chunk, [])
 
     def _why_still(self, status: Status, seen: Observation) -> Reason | None:
         """Why a job has committed nothing for a while; None while it progresses, or when nothing can be asked. Looks
@@ -120,7 +126,7 @@ class WatchedJob:
     def tell(self, status: Status, listing: Listing, *, given_up: bool = False) -> Status:
         """A status of a job that has ended says whether someone was told, and this is told now if no one was.
         `given_up` is whether no one repairs what is lost."""
-        lost = given_up and status.state == "lost" and not status.run_command
+        lost = given_up and status.state == "lost"
         # Items of unfinished chunks count, where the status has them.
         counts = replace(listing.counts, succeeded=status.succeeded, failed=status.failed)
         return replace(status, told=tell_end(self.site, self.spec, replace(listing, counts=counts), lost=lost))

@@ -96,11 +96,11 @@ def test_a_job_depends_on_the_arrays_that_the_other_one_runs(made):
     assert cloud.arrays[1].shape.depends_on == [cloud.arrays[0].id]
     status = second.status()
     assert (status.state, said(status)) == ("waiting", f"waits for {first.id} (0 of 4 items)")
-    assert pipeline.jobs()[0].verdict == said(status)
+    assert pipeline.jobs()[0].state_words == said(status)
     cloud.start(pipeline, first.id, fail_items=[1])
     assert begun_at(pipeline.store, second.spec) is None
     assert cloud.start(pipeline, second.id) == 2
-    assert second.status().state == "finished"
+    assert second.status().state == "succeeded"
     assert begun_at(pipeline.store, second.spec)
 
 
@@ -139,7 +139,7 @@ def test_containers_that_start_too_early_run_nothing_and_are_enqueued_again(made
     def fleet(status):
         cloud.start(pipeline, second.id)
 
-    assert second.wait(poll_seconds=0, on_status=fleet).state == "finished"
+    assert second.wait(poll_seconds=0, on_status=fleet).state == "succeeded"
 
 
 def test_wait_repairs_the_job_that_another_waits_for(made):
@@ -159,8 +159,8 @@ def test_wait_repairs_the_job_that_another_waits_for(made):
             cloud.start(pipeline, job.id)
         cloud.settle()
 
-    assert third.wait(poll_seconds=0, on_status=fleet).state == "finished"
-    assert all(job.status().state == "finished" for job in (first, second))
+    assert third.wait(poll_seconds=0, on_status=fleet).state == "succeeded"
+    assert all(job.status().state == "succeeded" for job in (first, second))
 
 
 def test_without_repair_waiting_ends_with_what_to_do(made):
@@ -204,7 +204,7 @@ def test_a_cancelled_job_ends_those_after_it(made):
     assert second.resume().chunks == 2
     cloud.start(pipeline, first.id)
     assert cloud.start(pipeline, second.id) == 2
-    assert second.status().state == "finished"
+    assert second.status().state == "succeeded"
 
 
 def test_failures_end_a_job_that_runs_after_success(made):
@@ -220,7 +220,7 @@ def test_failures_end_a_job_that_runs_after_success(made):
     assert second.resume().chunks == 2
     cloud.start(pipeline, first.id)
     cloud.start(pipeline, second.id)
-    assert second.status().state == "finished"
+    assert second.status().state == "succeeded"
 
 
 def test_a_job_that_has_expired_never_lets_another_begin(made, monkeypatch):
@@ -365,7 +365,7 @@ def test_of_a_submit_that_died_between_arrays_none_is_enqueued_too_early(made, m
         cloud.start(pipeline, first.id)
         cloud.start(pipeline, second.id)
 
-    assert second.wait(poll_seconds=0, on_status=fleet).state == "finished"
+    assert second.wait(poll_seconds=0, on_status=fleet).state == "succeeded"
 
 
 def test_a_login_that_may_only_look_sees_why_nothing_begins(made, monkeypatch):

@@ -178,7 +178,7 @@ def test_nothing_is_published_before_the_other_job_is_complete(world, google):
     assert not held(world)
     assert reconcile(google) == []
     world.work(second.id)
-    assert second.status().state == "finished"
+    assert second.status().state == "succeeded"
 
 
 def test_a_client_publishes_what_is_due_and_the_reconciler_does_not(world, google):
@@ -220,7 +220,7 @@ def test_a_reconciler_that_dies_goes_on_in_its_next_run(world, google, before):
     assert len(google.published) == (4 if before == "published" else 2)
     assert not held(world)
     world.work(second.id)
-    assert second.status().state == "finished"
+    assert second.status().state == "succeeded"
 
 
 def test_a_cancelled_job_ends_those_after_it_without_any_client(world, google):
@@ -332,7 +332,7 @@ def test_what_nobody_submitted_is_a_failure_and_is_not_published(world, google, 
     assert sorted(google.published) == [(0, 0), (0, 1)]
     assert not held(world)[1:]
     world.work(second.id)
-    assert second.status().state == "finished"
+    assert second.status().state == "succeeded"
 
 
 def lists(rows: int, items: int) -> bytes:

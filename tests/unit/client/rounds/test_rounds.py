@@ -58,7 +58,7 @@ def test_retry_runs_what_failed_and_nothing_else():
     assert (job.status().state, job.status().failed) == ("waiting", 3)
     rerun(target, backend, job, 1, failing=[4])
     status = job.status()
-    assert (status.state, status.succeeded, status.failed, status.remaining) == ("finished", 9, 1, 0)
+    assert (status.state, status.succeeded, status.failed, status.remaining) == ("failed", 9, 1, 0)
     assert [o.index for o in job.results(failed_only=True)] == [4]
     assert job.retry().items == 1
 
@@ -83,7 +83,7 @@ def test_what_runs_again_is_counted_by_itself():
     rerun(target, backend, job, 2)
     assert job.status().again == RetryProgress(since=3, items=1, ended=0, failed=0)
     rerun(target, backend, job, 3)
-    assert (job.status().again, job.status().state, job.status().failed) == (None, "finished", 0)
+    assert (job.status().again, job.status().state, job.status().failed) == (None, "succeeded", 0)
 
 
 def test_a_resume_counts_the_whole_job():
@@ -119,7 +119,7 @@ def test_a_large_retry_that_is_lost_resumes_with_the_same_items(monkeypatch, max
     backend.arrays[-1].children = ["succeeded"] * 3
     for chunk, ran in ((0, [1]), (1, [4]), (3, [9])):
         Ledger(target.store, job.id).chunk(2, chunk).commit("b", [outcome(i, uris(10)[i], i == 4) for i in ran])
-    assert (job.status().state, job.status().failed, job.status().succeeded) == ("finished", 1, 9)
+    assert (job.status().state, job.status().failed, job.status().succeeded) == ("failed", 1, 9)
 
 
 def test_of_two_who_watch_one_enqueues_what_is_lost(capsys):
@@ -220,7 +220,7 @@ def test_resume_of_a_lost_retry_runs_the_same_items():
     assert (sent.round, sent.items) == (2, 1)
     assert Ledger(target.store, job.id).round(2).items == {0: [1]}
     rerun(target, backend, job, 2)
-    assert (job.progress().succeeded, job.progress().failed, job.status().state) == (10, 0, "finished")
+    assert (job.progress().succeeded, job.progress().failed, job.status().state) == (10, 0, "succeeded")
 
 
 def test_a_cancelled_job_resumes_with_what_is_left():
@@ -237,7 +237,7 @@ def test_a_cancelled_job_resumes_with_what_is_left():
     assert [ledger.is_cancelled(number) for number in (0, 1, 2)] == [True, True, False]
     assert job.status().state == "waiting"
     rerun(target, backend, job, 2)
-    assert (job.status().state, job.progress().succeeded) == ("finished", 10)
+    assert (job.status().state, job.progress().succeeded) == ("succeeded", 10)
     assert job.status().note is None
 
 
@@ -278,7 +278,7 @@ def test_jobs_are_listed_newest_first():
     rows = target.jobs()
     assert [(row.job, row.state, row.items, row.failed) for row in rows] == [
         (other.id, "cancelled", 2, 0),
-        (job.id, "finished", 10, 1),
+        (job.id, "failed", 10, 1),
     ]
     assert [row.job for row in target.jobs(limit=1)] == [other.id]
 

@@ -103,7 +103,7 @@ def test_a_submit_that_dies_at_any_step_is_finished_by_the_same_command(world, b
         assert [item.uri for item in read_items(target.store, job.id)] == uris(ITEMS), died_at
         assert len(target.jobs()) == 1, died_at
         backend.run(target, job.id)
-        assert job.status().state == "finished", died_at
+        assert job.status().state == "succeeded", died_at
         assert submit(target).enqueued == 0, died_at
     # The probe, several parts, the index, the spec, the round and three arrays were all stepped on.
     assert step > 9
@@ -171,7 +171,7 @@ def test_two_submits_at_once_leave_one_of_each_array(world):
     assert sorted(fake.array.name for fake in standing) == [f"{job.id}-r0-a{k}" for k in range(3)]
     assert len(backend.arrays) == 6
     backend.run(target, job.id)
-    assert job.status().state == "finished"
+    assert job.status().state == "succeeded"
 
 
 def test_a_submit_that_died_is_finished_with_its_own_chunks_whatever_the_next_one_would_choose(monkeypatch):
@@ -200,4 +200,4 @@ def test_a_submit_that_died_is_finished_with_its_own_chunks_whatever_the_next_on
     )
     assert [item.uri for item in read_items(store, job.id)] == uris(2000)
     backend.run(target, job.id)
-    assert (job.status().state, job.status().succeeded) == ("finished", 2000)
+    assert (job.status().state, job.status().succeeded) == ("succeeded", 2000)

@@ -140,7 +140,7 @@ def test_parts_add_up_to_the_exact_counts_and_ended_parts_are_not_asked_for_agai
     assert not last.ended
     assert asked[-3:] == ["f"] * 3, "only chunk 63 is open"
     commit(63)
-    assert seen.look().state == "finished"
+    assert seen.look().state == "failed"
 
 
 read = quick_status.read_part
@@ -216,7 +216,7 @@ def test_the_board_shows_jobs_until_it_is_left_and_finds_new_ones(clock):
     new = site.submit(["x", "{uri}"], uris(2), queue="cpu", name="new")
     commit(*range(4))
     seen = settle(made, clock)
-    assert {each.job: each.state for each in seen.jobs} == {new.id: "waiting", job.id: "finished"}
+    assert {each.job: each.state for each in seen.jobs} == {new.id: "waiting", job.id: "succeeded"}
     listings = site.store.listings
     backend_of(site).run(site, new.id)
     settle(made, clock)
@@ -228,8 +228,8 @@ def test_the_board_shows_jobs_until_it_is_left_and_finds_new_ones(clock):
 def test_named_jobs_are_shown_whatever_they_do(clock):
     site, job, commit = shop(4)
     commit(*range(4))
-    assert [each.state for each in settle(Board(site.site, [job.spec]), clock).jobs] == ["finished"]
-    assert [each.state for each in Board(site.site, [job.spec]).whole().jobs] == ["finished"]
+    assert [each.state for each in settle(Board(site.site, [job.spec]), clock).jobs] == ["succeeded"]
+    assert [each.state for each in Board(site.site, [job.spec]).whole().jobs] == ["succeeded"]
     assert Board(site.site).whole().jobs == []
 
 

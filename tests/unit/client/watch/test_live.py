@@ -91,7 +91,7 @@ def test_lines_say_a_new_state_at_once_and_figures_now_and_then(capsys):
     lines(status(20, 1, reclaims=1, running=4))
     clock.now += live.LINE_SECONDS
     lines(status(30, 1, running=1))
-    lines(status(499, 1, state="finished"))
+    lines(status(499, 1, state="succeeded"))
     assert capsys.readouterr().err.splitlines() == [
         "tiles: 10/500 items, 4 chunks running",
         "tiles: 31/500 items, 1 failed, 1 chunk running, 1.5 items/s, 5.2 min left",
@@ -106,7 +106,7 @@ def test_a_retry_is_counted_by_itself_and_its_old_failures_are_not(monkeypatch, 
     for look in (
         replace(status(495, 5), again=RetryProgress(1, 5, 0, 0)),
         replace(status(497, 3, running=2), again=RetryProgress(1, 5, 3, 1)),
-        status(499, 1, state="finished"),
+        status(499, 1, state="succeeded"),
     ):
         view(look)
         lines(look)
@@ -152,7 +152,7 @@ class Notebook:
 def test_a_notebook_has_one_view_that_changes(monkeypatch, capsys):
     notebook = Notebook(monkeypatch)
     with live.showing("a<b-0a1b2c3d", None) as on_status:
-        for seen in (status(10), status(10), status(495, failed=5, state="finished")):
+        for seen in (status(10), status(10), status(495, failed=5, state="succeeded")):
             on_status(seen)
     first, last = notebook.pages
     assert first.startswith("<code>a&lt;b-0a1b2c3d</code> <progress value=10 max=500></progress> 10/500 items<br>")
