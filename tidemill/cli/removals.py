@@ -61,7 +61,7 @@ def show(removal: Removal) -> None:
         rows = [
             (
                 j.job,
-                j.verdict,
+                j.state,
                 j.items,
                 j.objects,
                 file_size(j.bytes),

@@ -30,7 +30,7 @@ class Housekeeping:
 
         Example:
             >>> removal = pipeline.housekeeping.removal("tiles")
-            >>> [job.verdict for job in removal.jobs]
+            >>> [job.state for job in removal.jobs]
             ['failed']
             >>> removal.carry_out()
             >>> pipeline.jobs()

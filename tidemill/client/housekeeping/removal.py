@@ -44,7 +44,7 @@ class JobRemoval:
 
     Attributes:
         job: Its id.
-        verdict: Its state in a word, as `tidemill jobs` has it; `damaged` where that cannot be told, and `removing` for
+        state: Its state, as `tidemill jobs` has it; `damaged` where that cannot be told, and `removing` for
             a job that an earlier removal has left half-way.
         items: How many items it has.
         objects: Objects of the job in the store: records, outputs, state and logs.
@@ -55,7 +55,7 @@ class JobRemoval:
     """
 
     job: str
-    verdict: str
+    state: str
     items: int
     objects: int
     bytes: int
@@ -146,8 +146,8 @@ def _removal(
 
 
 def _row(spec: JobSpec, size: Extent, status: Status | None, reason: CallerError | None) -> JobRemoval:
-    verdict, kept = status.verdict if status else "damaged", None if reason is None else str(reason)
-    return JobRemoval(spec.job, verdict, spec.items_total, *_figures(size), spec.output, kept)
+    state, kept = status.state if status else "damaged", None if reason is None else str(reason)
+    return JobRemoval(spec.job, state, spec.items_total, *_figures(size), spec.output, kept)
 
 
 def _figures(size: Extent) -> tuple[int, int, str | None]:

@@ -52,7 +52,7 @@ def test_nothing_of_a_job_is_left_and_everything_of_others(made):
     (row,) = removal.jobs
     names = left_of(target.store, gone.id)
     # The journal's entry and the note of the reconciler are no part of the job's folders.
-    assert (row.verdict, row.items, row.objects, row.kept) == ("succeeded", 3, len(names) - 2, None)
+    assert (row.state, row.items, row.objects, row.kept) == ("succeeded", 3, len(names) - 2, None)
     assert row.bytes == removal.bytes == sum(target.store.size(name) or 0 for name in names) - 100
     assert left_of(target.store, gone.id) == names
     removal.carry_out()
@@ -127,7 +127,7 @@ def test_clean_finishes_what_a_removal_has_left_and_a_submit_of_it_says_so(made,
     with pytest.raises(StoreMissingError, match=f"{job.id} is being removed. `tidemill rm {job.id}` finishes that"):
         target.submit(COMMAND, uris(3), queue="cpu", name="tiles")
     removal = target.housekeeping.cleanup()
-    assert [(row.job, row.verdict) for row in removal.jobs] == [(job.id, "removing")]
+    assert [(row.job, row.state) for row in removal.jobs] == [(job.id, "removing")]
     removal.carry_out()
     assert left_of(target.store, job.id) == []
 
@@ -142,7 +142,7 @@ def test_a_job_that_has_not_ended_is_refused_with_the_command_that_ends_it(made)
     assert refused.value.fix == f"`tidemill cancel {waits.id}` ends it."
     assert sorted(target.store.list("")) == before
     waits.cancel()
-    assert [row.verdict for row in target.housekeeping.removal(waits.id).jobs] == ["cancelled"]
+    assert [row.state for row in target.housekeeping.removal(waits.id).jobs] == ["cancelled"]
     # A child that has not heard of it still writes.
     backend.arrays[-1].children = ["running"]
     with pytest.raises(CallerError, match="is running"):
@@ -204,7 +204,7 @@ def test_a_damaged_job_can_be_removed(made):
     for name in list(target.store.list(layout.manifest(job.id))):
         target.store.put(name, b"?")
     removal = target.housekeeping.removal(job.id)
-    assert [row.verdict for row in removal.jobs] == ["damaged"]
+    assert [row.state for row in removal.jobs] == ["damaged"]
     removal.carry_out()
     assert left_of(target.store, job.id) == []
 
