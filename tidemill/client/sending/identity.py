@@ -81,12 +81,12 @@ def _newest(store: Store, draft: JobSpec, identity: JobIdentity, in_place: str |
     while existing := known_spec(store, job := _id(draft, identity, in_place, again)):
         again += 1
         # Specs of older versions do not say which image it was.
-        if existing.image_ref is None or _content(existing.image_ref) == _content(draft.image_ref):
+        if existing.image_ref is None or image_content(existing.image_ref) == image_content(draft.image_ref):
             newest = existing
     return job, newest
 
 
-def _content(image: str | None) -> str | None:
+def image_content(image: str | None) -> str | None:
     """An image's digest, which is the same in each mirror, or else its reference."""
     _, at, digest = (image or "").rpartition("@sha256:")
     return digest if at else image

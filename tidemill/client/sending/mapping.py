@@ -35,12 +35,15 @@ def call_for_each(
     if settings.get("longest_first"):
         fix = "Use `submit`, whose results say which item each is of."
         raise CallerError("longest_first changes the order of the values that `map` yields.", fix)
-    from tidemill.client.sending.submit import submit
+    from tidemill.client.sending.submit import submitted
 
     request = JobRequest(None, items, function=function, **settings)
-    job = submit(site, request)
+    job, difference = submitted(site, request)
     if "log" not in settings:
-        # Of a job of functions, only outcomes that may be stale need a remark.
+        # Of a job of functions, only outcomes that may be stale and another job than before need a remark.
+        if difference:
+            goes_on = f"pipeline.job({difference.job!r}).values()"
+            print(difference.words(job.id, goes_on), file=sys.stderr)
         for words in job.stale():
             print(words, file=sys.stderr)
     values = job.values(return_exceptions=return_exceptions, progress=progress)

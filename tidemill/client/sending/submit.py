@@ -16,6 +16,7 @@ from tidemill.client.plan.chunks import Plan, arrays_of
 from tidemill.client.plan.state_settings import check_paired
 from tidemill.client.rounds.enqueue import enqueue, write_first_round
 from tidemill.client.sending.check import CheckedRequest, check
+from tidemill.client.sending.difference import Difference, difference
 from tidemill.client.sending.identity import JobIdentity, matching_job
 from tidemill.client.sending.job_inputs import uploads
 from tidemill.client.sending.program_files import program_files
@@ -33,6 +34,11 @@ from tidemill.request import JobRequest
 
 def submit(site: Site, request: JobRequest) -> Job:
     """Send a job, or finish sending it. See `Pipeline.submit`."""
+    return submitted(site, request)[0]
+
+
+def submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]:
+    """The job that `submit` sends, and its difference to the newest earlier one of the same name, where it is new."""
     checked = check(site, request)
     check_store(site.store)
     spool, draft = _upload(site, request, checked)
@@ -58,7 +64,25 @@ def submit(site: Site, request: JobRequest) -> Job:
         keep_address(site.store, job, request.notify)
     if existing is None:
         site.store.put(layout.identity(job), identity.model_dump_json().encode())
-    return _send(site, spec, existing, spool, checked.plan, packed=checked.packed, named=named, log=request.log)
+    sent = _send(site, spec, existing, spool, checked.plan, packed=checked.packed, named=named, log=request.log)
+    if not named or existing is not None:
+        return sent, None
+    return sent, _difference(site, sent.spec, identity, checked.packed, request.log)
+
+
+def _difference(
+    site: Site, spec: JobSpec, identity: JobIdentity, packed: CodeArchive | None, log: Log
+) -> Difference | None:
+    other = next((one for one in newest_specs(site.store, spec.name) if one.job != spec.job), None)
+    if other is None:
+        return None
+    found = difference(site, other, spec, identity, packed)
+    log(
+        found.words(spec.job)
+        if found
+        else f"{spec.name} is also the name of {other.job}; from now on it means {spec.job}."
+    )
+    return found
 
 
 def _upload(site: Site, request: JobRequest, checked: CheckedRequest) -> tuple[Spool, JobSpec]:
@@ -107,8 +131,6 @@ def _send(
             log(
                 f"If this is interrupted, `tidemill resume {spec.job}` finishes it. With `name`, so does the same call."
             )
-        elif other := next((one for one in newest_specs(site.store, spec.name) if one.job != spec.job), None):
-            log(f"{spec.name} is also the name of {other.job}; from now on it means {spec.job}.")
     elif _max_usd(existing) != _max_usd(spec):
         raise CallerError(
             f"max_usd is {_max_usd(spec)}, and with this name and these items it is the job {spec.job}, sent with "

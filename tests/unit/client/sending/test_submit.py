@@ -53,8 +53,8 @@ def test_a_name_that_other_jobs_have_is_said():
     target, _ = pipeline()
     said: list[str] = []
     first, second, _ = [target.submit(COMMAND, uris(n), queue="cpu", name="tiles", log=said.append) for n in (2, 3, 3)]
-    assert [text for text in said if "also the name" in text] == [
-        f"tiles is also the name of {first.id}; from now on it means {second.id}."
+    assert [text for text in said if first.id in text] == [
+        f"{second.id} differs from {first.id}: items (3, 2 there); `tidemill wait {first.id}` goes on with that one."
     ]
     assert said[-1] == f"{second.id} already exists: 0 of 3 items are done."
 
