@@ -122,7 +122,7 @@ class JobFiles:
         if items[-1] >= spec.items_total:
             raise StoreMissingError(f"{wanted.job} has no item {items[-1]}: it has {spec.items_total}.")
         if wanted.kind == "state":
-            store, files = self._stores.home, self._states(wanted, items)
+            store, files = self._stores.home, self._states(other, items)
         elif len(items) == 1:
             store, files = self._output(other, items[0], reader)
         else:
@@ -159,27 +159,34 @@ class JobFiles:
         return store, (TreeFile(e.name[skip:], e.size, None, e.name) for e in store.entries(prefix.rstrip("/")))
 
     def _outputs(self, ledger: Ledger, spec: JobSpec, uri: str) -> tuple[Store, Iterator[TreeFile]]:
-        """The outputs of all items that succeeded, each in a folder named by its index: one listing for all."""
-        store, base = self._stores.locate(f"{spec.output_prefix(self._stores.home.uri)}/")
-        skip = len(base.rstrip("/")) + 1
-        # Names of folders: the item, and the attempt whose outcome counts. Each has a file at least.
-        written = (outcome.output for outcome in ledger.outcomes() if outcome.output)
-        winners = {tuple(output.rstrip("/").rsplit("/", 2)[1:]) for output in _limited(written, uri)}
+        """The outputs of all items that succeeded, each in a folder named by its index: one listing for all that a job
+        has computed."""
+        store, _ = self._stores.locate(f"{spec.output_prefix(self._stores.home.uri)}/")
+        # By folder of a job: folders in there, of the item and of the attempt whose outcome counts, and which items
+        # have them. Each has a file at least.
+        folders: dict[str, dict[tuple[str, str], list[int]]] = {}
+        for outcome in _limited((outcome for outcome in ledger.outcomes() if outcome.output), uri):
+            folder, item, attempt = str(outcome.output).rstrip("/").rsplit("/", 2)
+            folders.setdefault(folder, {}).setdefault((item, attempt), []).append(outcome.index)
 
         def files() -> Iterator[TreeFile]:
-            for entry in store.entries(base.rstrip("/")):
-                item, _, rest = entry.name[skip:].partition("/")
-                attempt, _, path = rest.partition("/")
-                if path and (item, attempt) in winners:
-                    yield TreeFile(f"{item}/{path}", entry.size, None, entry.name)
+            for folder, winners in folders.items():
+                base = self._stores.locate(f"{folder}/")[1].rstrip("/")
+                for entry in store.entries(base):
+                    item, _, rest = entry.name[len(base) + 1 :].partition("/")
+                    attempt, _, path = rest.partition("/")
+                    for index in winners.get((item, attempt), ()) if path else ():
+                        yield TreeFile(f"{index}/{path}", entry.size, None, entry.name)
 
         return store, files()
 
-    def _states(self, wanted: JobUri, items: range | list[int]) -> Iterator[TreeFile]:
+    def _states(self, other: _OtherJob, items: range | list[int]) -> Iterator[TreeFile]:
         from tidemill.state.snapshots import Snapshots
 
         for item in items:
-            snapshot = Snapshots(self._stores.home, wanted.job, item).newest()
+            snapshot = Snapshots(self._stores.home, other.spec.job, item).newest()
+            if snapshot is None and (origin := other.ledger.origin(item)):
+                snapshot = Snapshots(self._stores.home, *origin).newest()
             for file in snapshot.tree.files if snapshot else ():
                 yield file if len(items) == 1 else replace(file, path=f"{item}/{file.path}")
 

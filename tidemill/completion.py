@@ -91,7 +91,8 @@ def settle(
         done: By round: the chunks that are committed in it.
         failed: By round: how many items of a committed chunk failed, where any did.
     """
-    waiting = set(range(chunks))
+    # The first round leaves out a chunk only if none of its items has to run.
+    waiting = set[int]() if rounds else set(range(chunks))
     failures: dict[int, int] = {}
     last: dict[int, tuple[list[int] | None, int]] = {}
     for round_, committed, marked in zip(rounds, done, failed, strict=True):

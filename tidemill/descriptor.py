@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from tidemill import layout
 
 SCHEMA_VERSION = 1
-SPEC_VERSION = 6
+SPEC_VERSION = 7
 """The newest job spec that this Tidemill reads. With 2 a job may have a cost limit, with 3 the lists of a large round
 may be in an object of their own, with 4 items may have state and placeholders of their own, with 5 its end may be told,
 with 6 items may be values. What needs nothing newer is written as 1, for workers of older stacks

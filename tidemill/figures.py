@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from itertools import islice
 
 
 def duration(seconds: float) -> str:
@@ -53,3 +55,15 @@ def mebibytes_of(text: str) -> int | None:
     None if it is not one."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([MGT])(?:i?B)?)?", text.strip(), re.IGNORECASE)
     return round(float(match[1]) * _MEBIBYTES[(match[2] or "").upper()]) if match else None
+
+
+ORIGINS = 3
+"""Earlier jobs that a line names; it counts the others."""
+
+
+def origins_words(origins: Mapping[str, int], items: int) -> str:
+    """How many of a job's items are of which earlier job: `19,990 of words-a17f8d72, 10 of this job`."""
+    named = [f"{count:,} of {job}" for job, count in islice(origins.items(), ORIGINS)]
+    rest = list(origins.values())[ORIGINS:]
+    more = [f"{sum(rest):,} of {counted(len(rest), 'other job')}"] if rest else []
+    return ", ".join([*named, *more, f"{items - sum(origins.values()):,} of this job"])

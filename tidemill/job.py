@@ -108,6 +108,17 @@ class StateSettings(BaseModel):
     """Which of that job's items; None for the one of the same index."""
 
 
+class SharedWith(BaseModel):
+    """Outcomes that a job shares with earlier ones."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    document: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """SHA-256 of the document that says which they are (`tidemill.ledger.shared`)."""
+    jobs: dict[Annotated[str, StringConstraints(pattern=JOB_PATTERN)], Annotated[int, Field(ge=1)]]
+    """How many are of each job, the most first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Mark of a field: the spec version from which on workers know it, and whether jobs that differ in it are different
@@ -179,6 +190,8 @@ class JobSpec(BaseModel):
     """Settings of its items' state, where they have any."""
     notify: Annotated[NotifyTarget | None, Part(since=5, identity=False)] = None
     """Who is told when it ends."""
+    shared: Annotated[SharedWith | None, Part(since=7, identity=False)] = None
+    """Outcomes of earlier jobs that are its own, too."""
     chunk_size: int = Field(ge=1, le=MAX_CHUNK_ITEMS)
     items_total: int = Field(ge=1)
     chunks_total: int = Field(ge=1, le=MAX_CHUNKS)

@@ -137,6 +137,21 @@ def chosen(job: str, number: int, sha256: str) -> str:
     return f"{of_round(job, number, 'chosen')}/{sha256}"
 
 
+def shared(job: str, sha256: str) -> str:
+    """The document that says where the outcomes are which a job shares with earlier ones."""
+    return f"{JOBS}/{job}/shared/{sha256}"
+
+
+def sharers(job: str) -> str:
+    """The folder of the names of the jobs that share outcomes of a job."""
+    return f"{JOBS}/{job}/sharers"
+
+
+def versions(job: str) -> str:
+    """The versions of the items' inputs."""
+    return f"{JOBS}/{job}/versions"
+
+
 def of_round(job: str, number: int, kind: str) -> str:
     """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress``, ``spent``,
     ``metrics`` or ``start_failures``."""

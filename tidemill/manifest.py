@@ -213,6 +213,14 @@ def read_items(store: Store, job: str, index: ManifestIndex) -> Iterator[Item]:
                 yield from decode(data[frame.offset : frame.offset + frame.length], frame)
 
 
+def read_lines(store: Store, job: str, index: ManifestIndex) -> Iterator[bytes]:
+    """Every item's line, in order, as `write_frames` took it."""
+    for part, frames in groupby(map(index.frame, range(index.chunks)), key=lambda frame: frame.part):
+        data = store.get(part_name(job, part))
+        for frame in frames:
+            yield from _text(data[frame.offset : frame.offset + frame.length]).split(b"\n")
+
+
 def _exactly(store: Store, name: str, start: int, length: int) -> bytes:
     """A range of an object, whole."""
     try:
@@ -234,16 +242,21 @@ def decode(data: bytes, frame: Frame) -> list[Item]:
     Raises:
         DamagedError: They are damaged (each frame carries a checksum).
     """
-    try:
-        text = zstandard.ZstdDecompressor().decompress(data)
-    except zstandard.ZstdError as error:
-        raise DamagedError(f"a chunk of the manifest is damaged: {error}.") from None
+    text = _text(data)
     with decoding("a chunk of the manifest"):
         # Parsing one array is several times as fast as parsing its lines.
         lines = json.loads(b"[" + text.replace(b"\n", b",") + b"]")
         if len(lines) != frame.items:
             raise DamagedError(f"a chunk of the manifest holds {len(lines)} items instead of {frame.items}.")
         return [_item(frame.first + n, line) for n, line in enumerate(lines)]
+
+
+def _text(data: bytes) -> bytes:
+    """The lines of a frame."""
+    try:
+        return zstandard.ZstdDecompressor().decompress(data)
+    except zstandard.ZstdError as error:
+        raise DamagedError(f"a chunk of the manifest is damaged: {error}.") from None
 
 
 def _item(index: int, line: str | dict) -> Item:

@@ -132,6 +132,9 @@ class JobRequest:
         tags: Tags for the cost reports of AWS.
         layout: "sagemaker" for programs written for SageMaker: variables such as SM_MODEL_DIR and SM_HPS.
         force: Whether to make another job, where one of this name and these settings exists.
+        changed: Whether to run only items that are new, or whose input, code or settings changed since earlier jobs of
+            this name. The job shares the other items' outcomes.
+        new: Whether to run only items of which no earlier job of this name has a result.
         after: Ids or names of jobs that must be complete (every item has an outcome) before the first item runs.
         after_success: The same, of jobs whose items must all have succeeded.
         confirm: Called before more than 1 GiB or 10,000 files are uploaded; it raises to prevent that.
@@ -249,6 +252,11 @@ class JobRequest:
     )
     layout: Literal["sagemaker"] | None = None
     force: bool = option(default=False, help="Run every item anew, as another job, even if this job exists.")
+    changed: bool = option(
+        default=False,
+        help="Run only items that are new, or whose input, code or settings changed since earlier jobs of this name.",
+    )
+    new: bool = option(default=False, help="Run only items that no earlier job of this name has a result of.")
     after: Sequence[str] = option(
         default=(), help="Start when JOB is complete: every item has ended. Repeatable.", metavar="JOB"
     )

@@ -6,12 +6,16 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import click
 
+from tidemill.figures import origins_words
 from tidemill.visible import json_line, visible
+
+if TYPE_CHECKING:
+    from tidemill.client import Job
 
 NARROWEST = 9
 """The least width of a cell on a narrow terminal: `succeeded` and `cancelled` stay whole."""
@@ -41,6 +45,12 @@ def show_facts(facts: Mapping[str, object]) -> None:
     width = max(len(name) for name in facts)
     for name, value in facts.items():
         click.echo(f"{name.ljust(width)}  {visible(value)}")
+
+
+def show_origins(job: Job) -> None:
+    """Say which results are of earlier jobs, where any are."""
+    if shared := job.spec.shared:
+        click.echo(f"{job.id}: {origins_words(shared.jobs, job.spec.items_total)}.", err=True)
 
 
 def color() -> bool:

@@ -19,6 +19,7 @@ class Message:
     Attributes:
         id: The same for every copy of the message, so that a receiver can drop the second one: `tiles-0123abcd/r0`.
         state: `failed` when items have failed; `lost` when the rest of them will not be delivered.
+        shared: Items that an earlier job has computed.
         by: Who cancelled it: a person's name in the cloud, or `worker`; empty for other ends.
         limit: Whether it was cancelled at its cost limit.
     """
@@ -32,6 +33,7 @@ class Message:
     failed: int
     by: str = ""
     limit: bool = False
+    shared: int = 0
 
     @property
     def subject(self) -> str:
@@ -45,7 +47,8 @@ class Message:
             f"{self.succeeded + self.failed} of {counted(self.items, 'item')} have ended, {self.failed} of them failed"
         )
         if self.state == "succeeded":
-            return f"{self.subject}: {counted(self.items, 'item')}. `tidemill report {self.job}`"
+            shared = f", {self.shared} of them shared with earlier jobs" if self.shared else ""
+            return f"{self.subject}: {counted(self.items, 'item')}{shared}. `tidemill report {self.job}`"
         if self.state == "failed":
             return (
                 f"{self.subject}: {self.failed} of {counted(self.items, 'item')} failed. `tidemill failures {self.job}`"
@@ -61,6 +64,7 @@ class Message:
     def fields(self) -> dict[str, str]:
         """Its figures, for programs."""
         counts = {"items": self.items, "succeeded": self.succeeded, "failed": self.failed}
+        counts |= {"shared": self.shared} if self.shared else {}
         return {"id": self.id, "job": self.job, "queue": self.queue, "state": self.state} | {
             key: str(value) for key, value in counts.items()
         }
@@ -90,4 +94,4 @@ def message_of(spec: JobSpec, listing: Listing, *, lost: bool = False) -> Messag
     by = "".join(char for char in str(tombstone.get("by", "")) if char.isalnum() or char in "._-@")[:100]
     id_ = f"{spec.job}/r{max(0, counts.rounds - 1)}"
     ended = (counts.items, counts.succeeded, counts.failed)
-    return Message(id_, spec.job, spec.queue, state, *ended, by=by, limit="max_usd" in tombstone)
+    return Message(id_, spec.job, spec.queue, state, *ended, by=by, limit="max_usd" in tombstone, shared=counts.shared)

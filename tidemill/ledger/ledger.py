@@ -16,10 +16,11 @@ from tidemill.ledger.chosen_rows import ChosenRows
 from tidemill.ledger.chunk import ChunkLedger
 from tidemill.ledger.documents import UnreadableError, parse_document, read_document
 from tidemill.ledger.listing import Counts, Listing, combine, in_parts, read_names
-from tidemill.ledger.outcome_sources import ended_chunks
+from tidemill.ledger.outcome_sources import OutcomeSources, ended_chunks
 from tidemill.ledger.records import Outcome
 from tidemill.ledger.removal_mark import RemovedError, is_removed
 from tidemill.ledger.rounds import Round
+from tidemill.ledger.shared import SharedOutcomes, SharedReader
 from tidemill.ledger.tombstone import bury, covering
 from tidemill.manifest import ManifestIndex
 from tidemill.store import Store
@@ -48,6 +49,7 @@ class Ledger:
         self.store, self.job, self._manifest = store, job, manifest
         self._index: ManifestIndex | None = None
         self._rounds: list[Round] = []
+        self._shared: tuple[SharedOutcomes, SharedReader] | None = None
 
     # ---- the spec and the rounds --------------------------------------------------------------------------------
 
@@ -207,9 +209,38 @@ class Ledger:
     def counts(self) -> Counts:
         return self.listing().counts
 
+    def shared(self) -> SharedOutcomes | None:
+        """Where the outcomes are that the job shares with earlier ones; None where it shares none."""
+        return found[0] if (found := self._sharing()) else None
+
+    def origin(self, item: int) -> tuple[str, int] | None:
+        """The job that computed an item's outcome, and its index there; None where the job has run the item itself at
+        first."""
+        shared = self.shared()
+        run = next(shared.runs(item, item + 1), None) if shared else None
+        return (shared.sources[run.source].job, run.origin) if shared and run else None
+
+    def _sharing(self) -> tuple[SharedOutcomes, SharedReader] | None:
+        first = self._rounds or self.rounds()
+        if self._shared is None and first and (sha256 := first[0].shared):
+            shared = SharedOutcomes.load(self.store, self.job, sha256)
+            self._shared = shared, SharedReader(self.store, shared)
+        return self._shared
+
     def merged(self, chunk: int, rounds: Iterable[int], unfinished: int | None = None) -> list[Outcome]:
-        """The outcomes of a chunk in the items' order, each that of the highest of some rounds (in order) with one; and
-        what attempts of an `unfinished` round have finished."""
+        """The outcomes of a chunk in the items' order: those of `computed`, and for other items those that are
+        shared."""
+        own = self.computed(chunk, rounds, unfinished)
+        if (sharing := self._sharing()) is None:
+            return own
+        frame = self.index().frame(chunk)
+        found = {outcome.index: outcome for outcome in sharing[1].outcomes(frame.first, frame.first + frame.items)}
+        found.update((outcome.index, outcome) for outcome in own)
+        return [found[index] for index in sorted(found)]
+
+    def computed(self, chunk: int, rounds: Iterable[int], unfinished: int | None = None) -> list[Outcome]:
+        """The job's own outcomes of a chunk in the items' order, each that of the highest of some rounds (in order)
+        with one; and what attempts of an `unfinished` round have finished."""
         merged: dict[int, Outcome] = {}
         for number in rounds:
             record = self.chunk(number, chunk).committed()
@@ -224,6 +255,14 @@ class Ledger:
         record or in the progress of a chunk that has none yet. Records are read ahead. `of` are the chunks to read;
         None for all."""
         ended = ended_chunks(self.store, self.job, self.rounds(), self.done_at)
+        if shared := self.shared():
+            index = self.index()
+            with_shared = {
+                chunk
+                for run in shared.runs()
+                for chunk in range(index.chunk_of(run.first), index.chunk_of(run.first + run.items - 1) + 1)
+            }
+            ended = {chunk: ended.get(chunk, OutcomeSources()) for chunk in sorted(with_shared | ended.keys())}
         chunks = (chunk for chunk in ended if of is None or chunk in of)
         with ThreadPoolExecutor(_PARALLEL) as pool:
             read = lambda chunk: self.merged(chunk, ended[chunk].rounds, ended[chunk].unfinished)  # noqa: E731

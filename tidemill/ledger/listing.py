@@ -35,6 +35,8 @@ class Counts:
     start_failures: int
     cancelled: bool
     rounds: int
+    shared: int = 0
+    """Items that succeeded in an earlier job, and did not run in this one."""
 
     @property
     def remaining(self) -> int:
@@ -183,10 +185,14 @@ def combine(
 ) -> Listing:
     """The listing that the names of all rounds add up to."""
     waiting, failed = settle(index.chunks, rounds, [seen.done for seen in read], [seen.failed for seen in read])
-    with_outcome: dict[int, int] = {}
+    shared = _shared(rounds, index)
+    with_outcome = dict(shared)
     for round_, seen in zip(rounds, read, strict=True):
         for chunk in seen.done:
-            with_outcome[chunk] = max(with_outcome.get(chunk, 0), round_.size(chunk, index))
+            # What the first round does not run, an earlier job has.
+            with_outcome[chunk] = max(
+                with_outcome.get(chunk, 0), index.size(chunk) if rounds[0].shared else round_.size(chunk, index)
+            )
     failures = sum(failed.values())
     counts = Counts(
         items=index.items,
@@ -198,10 +204,35 @@ def combine(
         start_failures=sum(seen.start_failures for seen in read),
         cancelled=cancellation is not None,
         rounds=len(rounds),
+        shared=sum(shared.values()) - _run_after_all(rounds, read, index),
     )
     done = {round_.round: seen.done for round_, seen in zip(rounds, read, strict=True)}
     left = {chunk: n for chunk, n in failed.items() if n}
     return Listing(counts, list(rounds), done, left, waiting, cancellation, _again(rounds, read, index, waiting))
+
+
+def _shared(rounds: Sequence[Round], index: ManifestIndex) -> dict[int, int]:
+    """By chunk: how many of its outcomes are shared."""
+    if not rounds or not rounds[0].shared:
+        return {}
+    enqueued = set(rounds[0].enqueued())
+    ran = ((chunk, rounds[0].size(chunk, index) if chunk in enqueued else 0) for chunk in range(index.chunks))
+    return {chunk: index.size(chunk) - items for chunk, items in ran if items < index.size(chunk)}
+
+
+def _run_after_all(rounds: Sequence[Round], read: Sequence[RoundNames], index: ManifestIndex) -> int:
+    """How many items with a shared outcome have one of their own since: a later round has run them."""
+    if not rounds or not rounds[0].shared:
+        return 0
+    enqueued, again = set(rounds[0].enqueued()), set[int]()
+    for round_, seen in zip(rounds[1:], read[1:], strict=True):
+        for chunk in seen.done:
+            first = index.frame(chunk).first
+            whole = range(first, first + index.size(chunk))
+            before = rounds[0].runs(chunk) if chunk in enqueued else []
+            if before is not None:
+                again.update(set(round_.runs(chunk) or whole).difference(before))
+    return len(again)
 
 
 def _again(
@@ -213,7 +244,7 @@ def _again(
     round has finished already stays in its count, and earlier retries, which are over, do not.
     """
     first: dict[int, int] = {}
-    had_outcome: set[int] = set()
+    had_outcome = waiting.intersection(_shared(rounds, index)) - set(rounds[0].enqueued() if rounds else ())
     for round_, seen in zip(rounds, read, strict=True):
         for chunk in waiting.intersection(chunk for array in round_.arrays for chunk in array.all()):
             if chunk in seen.done:
@@ -224,7 +255,7 @@ def _again(
     since = min((first[chunk] for chunk in had_outcome), default=None)
     if since is None:
         return None
-    before = {chunk for seen in read[:since] for chunk in seen.done}
+    before = had_outcome | {chunk for seen in read[:since] for chunk in seen.done}
     sizes: dict[int, int] = {}
     failed: dict[int, int] = {}
     for round_, seen in zip(rounds[since:], read[since:], strict=True):

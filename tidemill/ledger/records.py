@@ -46,6 +46,8 @@ class Outcome:
     """The function's value for the item, where it is JSON and not long."""
     meta: dict[str, JsonValue] | None = None
     """Metadata of the item, where it was asked for: records do not repeat it."""
+    origin: str | None = None
+    """The job and the item that it was computed for, `<job>/<index>`, where an earlier job did that."""
     value_file: str | None = None
     """Name below `output` of the file that holds what the function returned, where `value` does not."""
 
@@ -61,7 +63,7 @@ class Outcome:
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_FIELDS = tuple(field.name for field in fields(Outcome) if field.name != "meta")
+_FIELDS = tuple(field.name for field in fields(Outcome) if field.name not in ("meta", "origin"))
 _values = attrgetter(*_FIELDS)
 
 

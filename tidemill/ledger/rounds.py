@@ -62,7 +62,7 @@ class Round(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     round: int = Field(ge=0)
-    arrays: list[RoundArray] = Field(min_length=1)
+    arrays: list[RoundArray] = Field(description="None only where every outcome is shared.")
     image: str = "default"
     definition: str | None = Field(
         default=None, description="AWS: the revision of the job definition, and so the image, that its containers have."
@@ -83,8 +83,19 @@ class Round(BaseModel):
     chosen: str | None = Field(
         default=None, description="SHA-256 of the object that holds chunks, items and failed_before of a large round."
     )
+    shared: str | None = Field(
+        default=None,
+        description="SHA-256 of the document that says where the outcomes of the items are which the first round does "
+        "not run.",
+    )
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     _chosen: ChosenRows | None = PrivateAttr(None)
+
+    @model_validator(mode="after")
+    def _some_chunk(self) -> Round:
+        if not self.arrays and self.shared is None:
+            raise ValueError("at least one array")
+        return self
 
     def apart(self) -> tuple[Round, bytes]:
         """The round with its lists taken out, and the object that holds them."""

@@ -22,6 +22,8 @@ class Entry(NamedTuple):
     """Bytes."""
     modified: float
     """Seconds since the epoch."""
+    etag: str = ""
+    """The store's name for the content; empty where it has none."""
 
 
 class UploadResult(NamedTuple):

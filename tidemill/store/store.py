@@ -182,7 +182,7 @@ class Store:
         for number, page in enumerate(obstore.list(self._backend, folder, offset=offset, chunk_size=PAGE)):
             self.listings += number > 0
             for entry in page:
-                yield Entry(entry["path"], entry["size"], entry["last_modified"].timestamp())
+                yield Entry(entry["path"], entry["size"], entry["last_modified"].timestamp(), entry["e_tag"] or "")
 
     def folders(self, prefix: str) -> list[str]:
         """Names of the folders directly under a folder, in order; what is in them is not listed."""

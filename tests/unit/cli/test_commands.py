@@ -203,6 +203,8 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "explained",
         "told",
         "final",
+        "shared",
+        "origins",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == (

@@ -12,7 +12,7 @@ import click
 
 from tidemill.cli.commands.retry import indexes
 from tidemill.cli.options import as_typed, common, flags_of, job_argument, load_job
-from tidemill.cli.show import show_json
+from tidemill.cli.show import show_json, show_origins
 from tidemill.figures import counted, file_size
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ PROBLEMS = 10
 def command(*, job: str, folder: str | None, items: str | None, pipeline: str | None, as_json: bool, **how: Any) -> int:
     """Bring a job's outputs to this machine, a folder per item. Type it again to fetch what is missing."""
     handle = load_job(pipeline, job)
+    show_origins(handle)
     some = None if items is None else indexes(items, handle.spec.items_total)
     with progress(handle.id) as on_report:
         report = handle.fetch(folder or handle.id, items=some, on_report=on_report, **how)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidemill.cli.options import common, job_argument, load_job
-from tidemill.cli.show import mebibytes, show_table
+from tidemill.cli.show import mebibytes, show_origins, show_table
 from tidemill.figures import duration
 from tidemill.job import Item
 
@@ -57,6 +57,7 @@ def command(
     if as_csv + as_json + bool(file) > 1:
         raise click.UsageError("give one of --csv, --json and --file.")
     handle = load_job(pipeline, job)
+    show_origins(handle)
     if not (file or as_csv or as_json):
         narrow = not wide and sys.stdout.isatty()
         if not show(handle.results(failed_only=failed, meta=narrow), narrow=narrow):

@@ -45,7 +45,7 @@ TYPED = ParameterSource.COMMANDLINE
 @click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
 @options("memory_mib", memory_mib="Memory limit of an item: 2G; 96 MiB of it are the worker's. Default: its share.")
 @how_it_runs
-@options("force")
+@options("changed", "new", "force")
 @click.option("--reclaim-every", type=Duration(0.1), metavar="TIME", help="Simulate Spot: stop a worker this often.")
 @click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that has started it ends.")
 @as_json

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @what_runs
 @options("slots")
 @how_it_runs
+@options("changed", "new", "force")
 @click.option("--yes", "-y", is_flag=True, help="Upload any amount without a question.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen, and create nothing.")
 @common

@@ -55,6 +55,7 @@ def facts(job: Job, status: Status, summary: Summary, where: str = "") -> dict[s
     table: dict[str, object] = {
         "job": status.job,
         "state": status.state_words,
+        **status.shared_facts(),
         "succeeded": status.succeeded,
         "failed": status.failed,
     }
@@ -75,11 +76,11 @@ def facts(job: Job, status: Status, summary: Summary, where: str = "") -> dict[s
         table["cost"] = status.spent.words()
     if command := status.continued_by(where):
         table["continue"] = command
-    if summary.outputs:
-        table["outputs"] = (
-            f"{shown_place(job.output)} ({summary.outputs} of {counted(status.items, 'item')}); "
-            f"`tidemill fetch {status.job}{where}` brings them here"
-        )
+    fetch = f"`tidemill fetch {status.job}{where}` brings them here"
+    if status.shared:
+        table["outputs"] = f"here and in those of {counted(len(status.origins), 'earlier job')}; {fetch}"
+    elif summary.outputs:
+        table["outputs"] = f"{shown_place(job.output)} ({summary.outputs} of {counted(status.items, 'item')}); {fetch}"
     elif status.succeeded and job.spec.keep_values:
         table["outputs"] = f"no files; `tidemill results {status.job}{where}` shows what the function returned"
     elif status.succeeded:

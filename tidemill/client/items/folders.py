@@ -14,7 +14,7 @@ from typing import cast
 
 from tidemill.client.items.source import Block, batches, blocks, wrong_items
 from tidemill.errors import CallerError
-from tidemill.store import Stores
+from tidemill.store import Entry, Stores
 
 WILD = re.compile(r"[*?\[]")
 
@@ -123,29 +123,30 @@ class StorePrefix:
 
     def __iter__(self) -> Iterator[Block]:
         for entries, places in batches(self._matching()):
-            yield Block([uri for uri, _ in entries], places, sizes=[size for _, size in entries])
+            sizes, etags = [entry.size for _, entry in entries], [entry.etag for _, entry in entries]
+            yield Block([uri for uri, _ in entries], places, sizes=sizes, etags=etags)
 
-    def _matching(self) -> Iterator[tuple[str, int]]:
+    def _matching(self) -> Iterator[tuple[str, Entry]]:
         skip, pattern = len(self._prefix), self._pattern
-        for name, size in self._objects():
-            tail = name[skip:].lstrip("/") if skip else name
+        for entry in self._objects():
+            tail = entry.name[skip:].lstrip("/") if skip else entry.name
             if pattern.fullmatch(tail) if pattern else not self.hiding.passes_over(tail):
-                yield self._root + tail, size
+                yield self._root + tail, entry
 
-    def _objects(self) -> Iterator[tuple[str, int]]:
-        """Names and sizes, without the markers of folders: `x/` of a bucket is listed as `x`, before the names that
+    def _objects(self) -> Iterator[Entry]:
+        """Entries without the markers of folders: `x/` of a bucket is listed as `x`, before the names that
         follow."""
-        held: tuple[str, int] | None = None
-        for name, size, _ in self._store.entries(self._prefix):
-            if held and self._is_item(*held, followed=name.startswith(f"{held[0]}/")):
+        held: Entry | None = None
+        for entry in self._store.entries(self._prefix):
+            if held and self._is_item(held, followed=entry.name.startswith(f"{held.name}/")):
                 yield held
-            held = name, size
-        if held and self._is_item(*held, followed=held == (self._prefix.rstrip("/"), 0)):
+            held = entry
+        if held and self._is_item(held, followed=(held.name, held.size) == (self._prefix.rstrip("/"), 0)):
             yield held
 
-    def _is_item(self, name: str, size: int, followed: bool) -> bool:
+    def _is_item(self, entry: Entry, followed: bool) -> bool:
         # Some tools write a byte into a marker. Then only a look at the object tells it from one called `x`.
-        return not followed or (size > 0 and self._store.size(name) is not None)
+        return not followed or (entry.size > 0 and self._store.size(entry.name) is not None)
 
     def where(self, place: int) -> str:
         return f"{self.label}, object {place + 1}"

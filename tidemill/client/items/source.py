@@ -28,12 +28,14 @@ class Block:
         places: Where each is in its source; `ItemSource.where` puts it in words.
         metas: What is attached to each, or None where a source knows no metadata.
         sizes: Bytes of each, where a listing tells them.
+        etags: ETags of each, in the same way.
     """
 
     uris: Sequence[str]
     places: Sequence[int]
     metas: Sequence[Mapping[str, Any] | None] | None = None
     sizes: Sequence[int] | None = None
+    etags: Sequence[str] | None = None
 
 
 def batches(things: Iterable[T]) -> Iterator[tuple[list[T], range]]:

@@ -63,6 +63,8 @@ class Spool:
         """Whether every item was an object at first sight; where none is fetched nothing is known."""
         self.weights = array("d")
         """Of each item; empty without `weigh`."""
+        self.etags: list[str] = []
+        """Of each item; empty where a source does not tell them."""
 
     def fill(self, source: ItemSource) -> Spool:
         """Read a source to its end.
@@ -102,6 +104,7 @@ class Spool:
             self.sample += uris[0], uris[len(uris) // 2], uris[-1]
         if self._weigh:
             self.weights.extend(self._weigh(source, block))
+        self.etags += block.etags or ()
         self._look_for_duplicates(lines)
         data = ("\n".join(lines) + "\n").encode()
         self._digest.update(data)
@@ -185,6 +188,11 @@ class Spool:
             value = json.loads(line)
             yield Item(index, value) if isinstance(value, str) else Item(index, value["uri"], value["meta"])
 
+    def lines(self) -> Iterator[bytes]:
+        """The items' lines, as the manifest has them."""
+        self._file.seek(0)
+        return (line.removesuffix(b"\n") for line in self._file)
+
     def reorder(self, order: Sequence[int]) -> None:
         """Put the items into another order, given by their present indexes.
 
@@ -206,6 +214,7 @@ class Spool:
             raise _unwritten("items cannot be read", error) from None
         self._file.close()
         self._file, self._digest = file, digest
+        self.etags = [self.etags[at] for at in order] if self.etags else []
 
     # ---- what is sent -------------------------------------------------------------------------------------------
 

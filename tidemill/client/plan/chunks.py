@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise, repeat
 
@@ -117,6 +117,28 @@ def of_equal_weight(plan: Plan, weights: Sequence[float]) -> Plan:
     if items:
         cut.append(items)
     return Plan(plan.items, max(cut), cut=tuple(cut))
+
+
+def of_items_to_run(whole: Plan, plan: Plan, runs: Iterable[int], max_parallel: int | None) -> Plan:
+    """Chunks with about as many items to run as those of a plan for these alone, and with no more items than those of a
+    plan for the whole list, so that what is read of a chunk stays short.
+
+    Args:
+        whole: For all items.
+        plan: For those that run.
+        runs: By item, 1 where it runs, else 0.
+        max_parallel: At most so many chunks may have items that run; each is then as long as it takes.
+    """
+    room = max(1, MAX_CHUNKS - plan.chunks - 1)
+    most = MAX_CHUNK_ITEMS if max_parallel else max(whole.chunk_size, -(-whole.items // room))
+    cut, items, running = list[int](), 0, 0
+    for one in runs:
+        if items == most or (one and running == plan.chunk_size):
+            cut.append(items)
+            items = running = 0
+        items, running = items + 1, running + one
+    cut.append(items)
+    return Plan(whole.items, max(cut), cut=tuple(cut))
 
 
 def _capped(items: int, asked: int | None, most: int) -> Plan:

@@ -97,7 +97,7 @@ def _made(ledger: Ledger) -> dict[int, float]:
             made |= dict.fromkeys(range(first, first + index.size(chunk)) if runs is None else runs, at)
     for chunk, ended in ended_chunks(ledger.store, ledger.job, listing.rounds, listing.done.__getitem__).items():
         if ended.unfinished is not None:
-            made |= {outcome.index: ended.at for outcome in ledger.merged(chunk, (), ended.unfinished)}
+            made |= {outcome.index: ended.at for outcome in ledger.computed(chunk, (), ended.unfinished)}
     return made
 
 

@@ -237,6 +237,7 @@ class JobReport:
         records: Records that were read.
         note: The most urgent remark of `tidemill status`.
         headline: The first cause that `tidemill explain` gives; None of a job that has ended.
+        origins: How many outcomes are shared with each earlier job. Times, machines and costs are of the others.
     """
 
     job: str
@@ -286,4 +287,5 @@ class JobReport:
     reclaimed: list[ReclaimLoss]
     cost: Cost | None
     estimated: ReportedExpectation | None
+    origins: dict[str, int] = field(default_factory=dict)
     advice: list[Advice] = field(default_factory=list)

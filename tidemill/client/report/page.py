@@ -11,7 +11,7 @@ from tidemill.client.report.model import JobReport
 from tidemill.client.report.panels import panels
 from tidemill.client.report.style import HATCH, STYLE
 from tidemill.client.report.svg import escaped
-from tidemill.figures import counted
+from tidemill.figures import counted, origins_words
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Even a mistake in the escaping runs nothing and loads nothing."""
@@ -67,6 +67,9 @@ def _remarks(report: JobReport) -> Iterator[str]:
         rows.append(f"localcloud ran this job on one machine and imitated {cloud}. Nothing was paid.")
     elif report.cloud == "local":
         rows.append("This job ran on one machine, without a cloud and without cost.")
+    if report.origins:
+        mixed = origins_words(report.origins, report.items)
+        rows.append(f"{report.items:,} items: {mixed}. Times, machines and costs are of this job.")
     rows += [text for text in (report.headline, report.note) if text]
     yield from (f'<p class="remark">{escaped(text)}</p>' for text in rows)
 

@@ -34,6 +34,7 @@ OUTCOME_COLUMNS = {
     "error": "string",
     "value": "string",
     "value_file": "string",
+    "origin": "string",
 }
 """Columns of a table of outcomes after the index, with their types."""
 _COLUMNS = {"index": "int64", **OUTCOME_COLUMNS, "meta": "string"}
@@ -85,8 +86,8 @@ def meta_keys(items: Iterable[Item]) -> list[str] | None:
 
 def line_with_meta(outcome: Outcome) -> str:
     """An outcome with its metadata as a JSON line."""
-    meta = json.dumps(outcome.meta, separators=(",", ":"))
-    return f'{outcome.line()[:-1]},"meta":{meta}}}'
+    more = json.dumps({"origin": outcome.origin, "meta": outcome.meta}, separators=(",", ":"))
+    return f"{outcome.line()[:-1]},{more[1:]}"
 
 
 def export(

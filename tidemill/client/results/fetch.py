@@ -121,11 +121,12 @@ class _Outputs:
 
     def find(self, wanted: set[int] | None) -> Iterator[_ItemOutputs]:
         count = self._spec.items_total if wanted is None else len(wanted)
+        found = ((outcome.index, name, outcome.output or "") for outcome, name in self._succeeded(wanted))
         own = self._spec.output is None and self._ledger.store.is_object_store
         if own and count > self._spec.items_total // LISTED_TOGETHER:
-            yield from self._listed_together(self._succeeded(wanted))
+            yield from self._listed_together(found)
         else:
-            yield from self._listed_each((o.index, n, o.output or "") for o, n in self._succeeded(wanted))
+            yield from self._listed_each(found)
 
     # ---- which items have outputs -------------------------------------------------------------------------------
 
@@ -158,33 +159,49 @@ class _Outputs:
 
     # ---- where their files are ----------------------------------------------------------------------------------
 
-    def _listed_together(self, items: Iterable[tuple[Outcome, str]]) -> Iterator[_ItemOutputs]:
-        """By one listing of the job's outputs, which also holds those of attempts that do not count."""
-        store, prefix = self._ledger.store, f"{layout.out(self._spec.job)}/"
-        skip = len(store.uri_of(prefix))
+    def _listed_together(self, items: Iterable[tuple[int, str, str]]) -> Iterator[_ItemOutputs]:
+        """By one listing of the outputs of each job that computed some. It also holds those of attempts that do not
+        count."""
+        skip = len(self._ledger.store.uri_of(f"{layout.OUT}/"))
         attempts: dict[str, str] = {}
-        # An attempt's id is shared by the items of a chunk.
-        waiting = {}
-        for outcome, name in items:
-            index, _, attempt = (outcome.output or "")[skip:].rstrip("/").partition("/")
-            waiting[int(index)] = attempts.setdefault(attempt, attempt), name
+        # By job and item there: the attempt, and which items here have its outputs, with their names. An attempt's id
+        # is shared by the items of a chunk.
+        jobs: dict[str, dict[int, tuple[str, list[tuple[int, str]]]]] = {}
+        for number, name, uri in items:
+            job, index, attempt = uri[skip:].rstrip("/").split("/")
+            _, here = jobs.setdefault(job, {}).setdefault(int(index), (attempts.setdefault(attempt, attempt), []))
+            here.append((number, name))
+        for job, waiting in jobs.items():
+            if job == self._spec.job or len(waiting) > self._spec.items_total // LISTED_TOGETHER:
+                yield from self._listed_of(job, waiting)
+            else:
+                yield from self._listed_each(self._each(job, waiting))
+
+    def _listed_of(self, job: str, waiting: dict[int, tuple[str, list[tuple[int, str]]]]) -> Iterator[_ItemOutputs]:
+        store, prefix = self._ledger.store, f"{layout.out(job)}/"
         try:
             for index, entries in groupby(
                 store.entries(prefix), key=lambda entry: entry.name[len(prefix) :].partition("/")[0]
             ):
-                attempt, name = waiting.get(int(index), ("", "")) if index.isdecimal() else ("", "")
+                attempt, here = waiting.get(int(index), ("", [])) if index.isdecimal() else ("", [])
                 place = f"{prefix}{index}/{attempt}/"
                 files = [entry for entry in entries if attempt and entry.name.startswith(place)]
                 if files:
                     del waiting[int(index)]
-                    yield _ItemOutputs(int(index), name, store, place, files)
+                    yield from (_ItemOutputs(number, name, store, place, files) for number, name in here)
         except ObjectNameError:
             # A program has the job's rights, and stores what it likes. One listing per item finds whose it is.
-            left = sorted(waiting.items())
-            yield from self._listed_each((n, name, store.uri_of(f"{prefix}{n}/{at}/")) for n, (at, name) in left)
+            yield from self._listed_each(self._each(job, waiting))
             return
         for index in sorted(waiting):
-            self._without_files(index)
+            for number, _ in waiting[index][1]:
+                self._without_files(number)
+
+    def _each(self, job: str, waiting: dict[int, tuple[str, list[tuple[int, str]]]]) -> Iterator[tuple[int, str, str]]:
+        """The items with their names and the URIs of their outputs."""
+        for index, (attempt, here) in sorted(waiting.items()):
+            uri = self._ledger.store.uri_of(f"{layout.out(job)}/{index}/{attempt}/")
+            yield from ((number, name, uri) for number, name in here)
 
     def _listed_each(self, items: Iterable[tuple[int, str, str]]) -> Iterator[_ItemOutputs]:
         """By a listing per item, a few side by side; each item with its name in the folder and the URI of its files."""

@@ -97,6 +97,10 @@ def _failures(ledger: Ledger) -> Iterator[Outcome]:
 def job_lines(job: WatchedJob, asked: LogRequest) -> Iterator[LogLine]:
     """See `Job.logs`."""
     wanted = LineFilter(job, asked)
+    if wanted.item is not None and (origin := job.ledger.origin(wanted.item)):
+        asked.say(f"Item {wanted.item} ran as item {origin[1]} of {origin[0]}.")
+        job = WatchedJob(job.site, Ledger(job.site.store, origin[0]).spec())
+        wanted = LineFilter(job, replace(asked, item=origin[1]))
     if not asked.follow:
         return read_lines(job, wanted)
     ended = lambda: job.look()[0].ended  # noqa: E731

@@ -105,6 +105,7 @@ def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:
         slot_use=_slot_use(totals),
         reclaimed=reclaimed,
         cost=cost,
+        origins=status.origins,
         estimated=ReportedExpectation(**spec.expected.model_dump()) if spec.expected else None,
     )
     if not site.local:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tidemill import layout
+from tidemill.client.plan.chunks import arrays_of
 from tidemill.client.plan.limit import ends_when_reached
 from tidemill.client.rounds.deliveries import known_arrays, oldest_by_name, queue_of, reconcile
 from tidemill.client.site import Site
@@ -15,6 +16,7 @@ from tidemill.descriptor import Queue
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.ledger.gate import begin, begun_at, look
+from tidemill.ledger.shared import SharedOutcomes
 from tidemill.services.backend import Array, ArrayAddress, ArrayState, Shape
 
 ARRAYS_A_LOOK = 4
@@ -28,13 +30,39 @@ def definition_of(site: Site, spec: JobSpec) -> str | None:
     return queue_of(site, spec).images[spec.image].job_definition
 
 
-def write_first_round(
-    site: Site, ledger: Ledger, spec: JobSpec, arrays: Sequence[RoundArray], max_usd: float | None = None
-) -> Round:
+def write_first_round(site: Site, ledger: Ledger, spec: JobSpec, max_usd: float | None = None) -> Round:
     """A job's first round, or the one that another submit wrote first."""
+    chunks, items = _to_run(ledger, spec)
+    arrays = arrays_of(spec.job, 0, chunks, site.backend(spec.queue).service.array_chunks)
     definition, code = definition_of(site, spec), {"code": spec.code, "code_origin": spec.code_origin}
-    made = {"image": spec.image, "definition": definition, **code, "max_usd": max_usd}
-    return ledger.add_round(Round(round=0, arrays=list(arrays), created_at=site.account.at(), **made))
+    made = {
+        "image": spec.image,
+        "definition": definition,
+        **code,
+        "max_usd": max_usd,
+        "shared": spec.shared and spec.shared.document,
+    }
+    first = Round(round=0, arrays=arrays, items=items, created_at=site.account.at(), **made)
+    return ledger.add_round(first, apart=True)
+
+
+def _to_run(ledger: Ledger, spec: JobSpec) -> tuple[Sequence[int], dict[int, list[int]] | None]:
+    """The chunks with items that run, and by chunk which, where that is not all of them."""
+    if spec.shared is None:
+        return range(spec.chunks_total), None
+    index, shared = ledger.index(), SharedOutcomes.load(ledger.store, spec.job, spec.shared.document)
+    chunks, items = list[int](), dict[int, list[int]]()
+    for chunk in range(index.chunks):
+        frame = index.frame(chunk)
+        whole = range(frame.first, frame.first + frame.items)
+        left = set(whole)
+        for run in shared.runs(whole.start, whole.stop):
+            left.difference_update(range(run.first, run.first + run.items))
+        if left:
+            chunks.append(chunk)
+        if left and len(left) < len(whole):
+            items[chunk] = sorted(left)
+    return chunks, items or None
 
 
 def enqueue(site: Site, spec: JobSpec, round_: Round) -> int:

@@ -106,9 +106,10 @@ def resume(site: Site, spec: JobSpec, max_usd: float | None = None) -> RoundResu
 
 def _send_first(site: Site, ledger: Ledger, spec: JobSpec, max_usd: float | None) -> RoundResult:
     """Finish a submit that did not get as far as its round."""
-    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), site.backend(spec.queue).service.array_chunks)
-    first = write_first_round(site, ledger, spec, arrays, max_usd)
-    return RoundResult(spec.job, 0, spec.chunks_total, spec.items_total, enqueue(site, spec, first))
+    first = write_first_round(site, ledger, spec, max_usd)
+    index = ledger.index()
+    items = sum(first.size(chunk, index) for chunk in first.enqueued())
+    return RoundResult(spec.job, 0, first.chunks_total, items, enqueue(site, spec, first))
 
 
 def _look_for_missing(site: Site, ledger: Ledger, spec: JobSpec) -> tuple[Listing, list[int]]:

@@ -34,6 +34,7 @@ from tidemill.client.program.git_code import Checkout, check_libs, opened
 from tidemill.client.rounds.job_uris import References
 from tidemill.client.rounds.predecessors import resolve_after
 from tidemill.client.sending.job_inputs import GivenItems, gather
+from tidemill.client.sending.standing import check_asked
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.inputs import check_names
 from tidemill.code import CodeArchive, in_code, pack
@@ -58,6 +59,7 @@ class CheckedRequest:
         inputs: Named inputs as they were given, with full ids of jobs.
         plan: The items' chunks.
         order: The indexes of the items in the order to send them in; empty for the order of the list.
+        item_seconds: How long an item is expected to take; None where that is not known.
     """
 
     draft: JobSpec
@@ -67,6 +69,7 @@ class CheckedRequest:
     inputs: dict[str, str]
     plan: Plan
     order: Sequence[int] = ()
+    item_seconds: float | None = None
 
 
 def check(site: Site, request: JobRequest) -> CheckedRequest:
@@ -77,6 +80,7 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         CloudError: The queue takes no jobs, or the store did not answer.
     """
     given = request
+    check_asked(site, request)
     request, function = _with_function(in_units(request))
     log = request.log
     draft, place, code, packed = _draft(site, request, function)
@@ -113,7 +117,7 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
     if not site.local:
         _check_machines(site, place, log)
     check_output(site, draft)
-    return CheckedRequest(draft, place, packed, gathered, inputs, plan, order)
+    return CheckedRequest(draft, place, packed, gathered, inputs, plan, order, seconds)
 
 
 def _check_version(site: Site, draft: JobSpec) -> None:

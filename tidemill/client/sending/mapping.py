@@ -15,6 +15,7 @@ from tidemill.client.job import Job
 from tidemill.client.keywords import KEYWORDS, check_keywords
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, CloudError, JobEndedError
+from tidemill.figures import origins_words
 from tidemill.request import JobRequest
 
 
@@ -46,6 +47,8 @@ def call_for_each(
             print(difference.words(job.id, goes_on), file=sys.stderr)
         for words in job.stale():
             print(words, file=sys.stderr)
+        if shared := job.spec.shared:
+            print(f"{job.id}: {origins_words(shared.jobs, job.spec.items_total)}.", file=sys.stderr)
     values = job.values(return_exceptions=return_exceptions, progress=progress)
     return MappedValues(job, values, named=request.name is not None)
 

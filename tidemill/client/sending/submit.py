@@ -6,13 +6,15 @@ then the arrays, whose names are looked up before they are enqueued.
 
 from __future__ import annotations
 
+from functools import partial
+
 from tidemill import layout
 from tidemill.client.estimate.expected_cost import expected
 from tidemill.client.health.preflight import check_store
 from tidemill.client.items.spool import Spool
 from tidemill.client.job import Job
 from tidemill.client.journal import enter, newest_specs
-from tidemill.client.plan.chunks import Plan, arrays_of
+from tidemill.client.plan.chunks import Plan, of_items_to_run, plan_chunks
 from tidemill.client.plan.state_settings import check_paired
 from tidemill.client.rounds.enqueue import enqueue, write_first_round
 from tidemill.client.sending.check import CheckedRequest, check
@@ -20,8 +22,10 @@ from tidemill.client.sending.difference import Difference, difference
 from tidemill.client.sending.identity import JobIdentity, matching_job
 from tidemill.client.sending.job_inputs import uploads
 from tidemill.client.sending.program_files import program_files
+from tidemill.client.sending.standing import Standing, find_standing, goes_on, recipe_of
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.meter import unwatched
+from tidemill.client.upload.versions import Versions, versions_of
 from tidemill.code import CodeArchive, upload
 from tidemill.ending.address import keep_address
 from tidemill.errors import CallerError
@@ -48,26 +52,56 @@ def submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]:
     named, code = request.name is not None, checked.packed and checked.packed.identity
     program = program_files(site, draft, draft.inputs, checked.packed)
     identity = JobIdentity(items=spool.digest, chunk_size=request.chunk_size, files=program.files)
-    job, existing = matching_job(site, draft, identity, program, code=code, named=named, force=request.force)
+    versions = versions_of(site.store, spool) if named else Versions()
+    find = partial(matching_job, site, draft, identity, program, code=code, named=named)
+    job, existing = find(force=request.force)
+    sharing = request.changed or request.new
+    if sharing and existing is not None and not goes_on(site, existing, versions, request):
+        job, existing = find(force=True)
+    compared = existing is None and named and not request.force
+    standing = (
+        find_standing(site, request, draft, recipe_of(draft, identity), spool, versions=versions) if compared else None
+    )
+    shared = standing if sharing else None
+    plan = checked.plan if shared is None else _plan(checked, request, shared)
+    runs = spool.count if shared is None else shared.left
     spec = draft.model_copy(
         update={
             "job": job,
-            "chunk_size": checked.plan.chunk_size,
+            "chunk_size": plan.chunk_size,
             "items_total": spool.count,
-            "chunks_total": checked.plan.chunks,
+            "chunks_total": plan.chunks,
             "user": site.account.user(),
             "created_at": site.account.at(),
-            "expected": expected(site, checked.place, spool.count, request.item_seconds),
+            "expected": expected(site, checked.place, runs, request.item_seconds),
         }
     )
+    if shared is not None:
+        request.log(shared.words())
+        spec, versions = shared.write(site.store, spec), shared.versions
     if request.notify and draft.notify and draft.notify.topic is None and existing is None:
         keep_address(site.store, job, request.notify)
     if existing is None:
         site.store.put(layout.identity(job), identity.model_dump_json().encode())
-    sent = _send(site, spec, existing, spool, checked.plan, packed=checked.packed, named=named, log=request.log)
+    if versions:
+        versions.note(site.store, job, is_there=existing is not None)
+    sent = _send(site, spec, existing, spool, plan, packed=checked.packed, named=named, log=request.log)
     if not named or existing is not None:
         return sent, None
-    return sent, _difference(site, sent.spec, identity, checked.packed, request.log)
+    found = _difference(site, sent.spec, identity, checked.packed, request.log)
+    if standing is not None and not sharing and (words := standing.offer()):
+        request.log(words)
+    return sent, found
+
+
+def _plan(checked: CheckedRequest, request: JobRequest, standing: Standing) -> Plan:
+    """The chunks of a job that shares outcomes."""
+    if not len(standing.shared):
+        return checked.plan
+    left = plan_chunks(
+        max(1, standing.left), checked.place.fleet_slots, checked.item_seconds, request.chunk_size, request.max_parallel
+    )
+    return of_items_to_run(checked.plan, left, standing.runs(), request.max_parallel)
 
 
 def _difference(
@@ -122,7 +156,8 @@ def _send(
         # Of two submits at once the first spec counts: the job is the same, only who and when may differ.
         site.store.create(layout.spec(spec.job), spec.model_dump_json().encode())
         enter(site.store, spec)
-        log(f"{counted(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
+        if spec.shared is None:
+            log(f"{counted(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
         if spec.limit:
             price = f"{spec.limit.usd_per_item_hour:.3g} USD per item-hour"
             log(f"The job stops at about {spec.limit.max_usd:g} USD ({price}).")
@@ -148,8 +183,7 @@ def _send(
     if existing and existing.notify != spec.notify:
         log(f"{spec.job} was sent before: {existing.notify.to if existing.notify else 'no one'} is told when it ends.")
     spec = existing or ledger.spec()
-    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), site.backend(spec.queue).service.array_chunks)
-    round_ = write_first_round(site, ledger, spec, arrays)
+    round_ = write_first_round(site, ledger, spec)
     job = Job(site, spec)
     job.enqueued = enqueue(site, spec, round_)
     if spec.limit and (note := ledger.cancellation()):
@@ -160,7 +194,7 @@ def _send(
         rest = f" {counted(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
         log(f"{spec.job} already exists: {done}.{rest}")
         for words in job.stale():
-            log(f"{words} With `force=True`, every item runs anew, as another job.")
+            log(f"{words} `changed=True` runs what has changed, `force=True` every item, as another job.")
     return job
 
 

@@ -150,6 +150,8 @@ class Observation:
             final=self.state == "cancelled" and never_begins(self.site.store, self.spec),
             run_command=self.site.run_command(self.spec.job) if self.state == "lost" else None,
             again=self.listing.again,
+            shared=counts.shared,
+            origins=self.spec.shared.jobs if self.spec.shared else {},
             spent=spent_of(self.ledger, self.spec, self.listing.rounds),
             saved=look_at_state(self.ledger, self.spec, self.listing, self.site) if self.fleet else None,
         )

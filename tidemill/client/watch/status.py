@@ -13,7 +13,7 @@ from tidemill.client.report.consumption import Consumption
 from tidemill.client.watch.saved_state import SavedState
 from tidemill.completion import SUBMIT_AGAIN
 from tidemill.explain import Reason
-from tidemill.figures import counted, duration
+from tidemill.figures import counted, duration, origins_words
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, RetryProgress
 from tidemill.ledger.gate import UnfinishedJob
@@ -66,6 +66,8 @@ class Status:
         again: Items that run again and keep their outcome until there is a new one; None where none do.
         final: No command lets it go on: it is cancelled, and a job that it waits for is gone.
         told: Those who asked for it were told of its end; None while it has not ended, and where no one asked.
+        shared: Items that an earlier job has computed; they are among those that succeeded.
+        origins: How many of them are of each job, as the submit found them.
         explained: Why it does not progress, when nothing was committed for five minutes; see `Job.explain`.
     """
 
@@ -93,6 +95,8 @@ class Status:
     explained: Reason | None = None
     told: str | None = None
     final: bool = False
+    shared: int = 0
+    origins: dict[str, int] = field(default_factory=dict)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -145,6 +149,7 @@ class Status:
             "job": self.job,
             "state": self.state_words,
             "items": self.items,
+            **self.shared_facts(),
             "succeeded": self.succeeded,
             "failed": self.failed,
             "remaining": self.remaining,
@@ -176,6 +181,10 @@ class Status:
         if self.failed:
             table["failures"] = f"tidemill failures {self.job}; `tidemill retry {self.job} --failed` runs them again"
         return table | self._why() | ({"notify": self.told} if self.told else {})
+
+    def shared_facts(self) -> dict[str, object]:
+        """`19,990 of words-a17f8d72, 10 of this job`."""
+        return {"shared": origins_words(self.origins, self.items)} if self.origins else {}
 
     def _why(self) -> dict[str, object]:
         """The last lines: why it does not progress, and what else a person should know."""
@@ -221,7 +230,7 @@ class Summary:
     """The figures of a job, added up from its outcomes.
 
     Attributes:
-        attempts: Attempts of items that ran to their end.
+        attempts: Attempts of items that ran to their end. Those of shared outcomes are not among them, nor their times.
         reclaims: Deliveries that a reclaim ended.
         cpu_seconds: Of the attempts that decided.
         wall_seconds: From the submit to the last record.
@@ -247,7 +256,8 @@ def summarise(ledger: Ledger, spec: JobSpec, status: Status | None) -> Summary:
     """Read every record of a job once, and the progress of chunks without one, and add up. Memory does not grow with
     the job."""
     ended = ended_chunks(ledger.store, ledger.job, ledger.rounds(), ledger.done_at)
-    total = Summary(0, 0, 0, (status or ledger.counts()).reclaims, 0.0, 0.0, 0.0)
+    seen = status or ledger.counts()
+    total = Summary(seen.shared, 0, 0, seen.reclaims, 0.0, 0.0, 0.0)
     # A folder answers at once: there only the reading of lines takes time, and records would pile up in memory.
     with ThreadPoolExecutor(_PARALLEL if ledger.store.is_object_store else 1) as pool:
         chunks = list(ended)
@@ -270,7 +280,7 @@ def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, ended: OutcomeSources
     records = [record for number in ended.rounds if (record := ledger.chunk(number, chunk).committed())]
     by_index = {outcome.index: outcome for record in records for outcome in record.outcomes}
     if ended.unfinished is not None:
-        by_index |= {outcome.index: outcome for outcome in ledger.merged(chunk, (), ended.unfinished)}
+        by_index |= {outcome.index: outcome for outcome in ledger.computed(chunk, (), ended.unfinished)}
     outcomes = by_index.values()
     failed = sum(outcome.status == "failed" for outcome in outcomes)
     return Summary(

@@ -1,0 +1,218 @@
+"""What of earlier jobs stands for a new one: `changed` and `new`. A test runs the items itself; that workers do the
+same is shown in tests/e2e/test_changes.py."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client.sending.shared_jobs import Bench
+from tidemill.errors import CallerError
+from tidemill.ledger.shared import sharers
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    made = Bench(tmp_path)
+    made.write(a="1", b="2", c="3", d="4", e="5")
+    return made
+
+
+def values(job):
+    return {Path(outcome.uri).name: outcome.value for outcome in job.results()}
+
+
+def origins(job):
+    return job.spec.shared.jobs if job.spec.shared else {}
+
+
+def names(bench):
+    return [Path(uri).name for uri in bench.ran]
+
+
+def test_only_a_changed_input_and_a_new_one_run(bench):
+    first = bench.job()
+    bench.ran.clear()
+    bench.write(b="two", f="6")
+    job = bench.job(changed=True)
+    assert names(bench) == ["b", "f"]
+    assert values(job) == {
+        name: ["1", text, ""] for name, text in zip("abcdef", ["1", "two", "3", "4", "5", "6"], strict=True)
+    }
+    assert [outcome.index for outcome in job.results()] == list(range(6))
+    assert origins(job) == {first.id: 4}
+    status = job.status()
+    assert (status.state, status.succeeded, status.shared, status.origins) == ("succeeded", 6, 4, {first.id: 4})
+    assert job.summary().succeeded == 6
+    assert job.summary().attempts == 2
+    assert {o.uri[-1]: o.origin for o in job.results()}["c"] == f"{first.id}/2"
+    assert any(f"6 items: 4 of {first.id}, 2 of this job" in words for words in bench.said)
+    assert sharers(bench.pipeline.store, first.id) == [job.id]
+
+
+def test_a_touched_file_has_not_changed(bench):
+    first = bench.job()
+    os.utime(bench.paths()[0])
+    again = bench.job(changed=True)
+    assert again.id == first.id
+
+
+def test_changed_code_and_changed_settings_run_all_again(bench):
+    bench.job()
+    (bench.code / "w.py").write_text("2")
+    bench.ran.clear()
+    job = bench.job(changed=True)
+    assert names(bench) == list("abcde")
+    assert origins(job) == {}
+    bench.ran.clear()
+    job = bench.job(changed=True, env={"SCALE": "7"})
+    assert names(bench) == list("abcde")
+    assert values(job)["a"] == ["2", "1", "7"]
+
+
+def test_more_memory_and_attempts_run_nothing_again_but_failures(bench):
+    failed = bench.paths()[1]
+    first = bench.job(fails=[failed], memory_mib=512)
+    bench.ran.clear()
+    job = bench.job(changed=True, memory_mib=1024, attempts=2)
+    assert bench.ran == [failed]
+    assert origins(job) == {first.id: 4}
+    assert job.status().succeeded == 5
+
+
+def test_code_that_was_there_before_finds_its_outcomes(bench):
+    first = bench.job()
+    (bench.code / "w.py").write_text("2")
+    bench.job(changed=True)
+    (bench.code / "w.py").write_text("1")
+    bench.write(f="6")
+    bench.ran.clear()
+    job = bench.job(changed=True)
+    assert names(bench) == ["f"]
+    assert origins(job) == {first.id: 5}
+
+
+def test_new_runs_only_what_no_earlier_job_has(bench):
+    first = bench.job()
+    (bench.code / "w.py").write_text("2")
+    bench.write(a="other", f="6")
+    bench.ran.clear()
+    job = bench.job(new=True)
+    assert names(bench) == ["f"]
+    assert values(job)["a"] == ["1", "1", ""]
+    assert values(job)["f"] == ["2", "6", ""]
+    # What it shares was made by other code: no change is missed later.
+    bench.ran.clear()
+    last = bench.job(changed=True)
+    assert names(bench) == list("abcde")
+    assert origins(last) == {job.id: 1}
+    assert first.id not in origins(last)
+
+
+def test_a_chain_of_three_leads_to_the_job_that_computed(bench):
+    first = bench.job()
+    bench.write(f="6")
+    second = bench.job(changed=True)
+    bench.write(g="7")
+    third = bench.job(changed=True)
+    assert origins(third) == {first.id: 5, second.id: 1}
+    assert [outcome.origin for outcome in third.results()] == [
+        *(f"{first.id}/{n}" for n in range(5)),
+        f"{second.id}/5",
+        None,
+    ]
+    assert sharers(bench.pipeline.store, first.id) == sorted([second.id, third.id])
+    assert sharers(bench.pipeline.store, second.id) == [third.id]
+
+
+def test_items_twice_reordered_and_left_out(bench):
+    bench.job()
+    a, b, c, *_ = bench.paths()
+    bench.ran.clear()
+    job = bench.job([c, a, c, b], changed=True)
+    assert bench.ran == []
+    assert [Path(outcome.uri).name for outcome in job.results()] == ["c", "a", "c", "b"]
+    assert job.status().state == "succeeded"
+    assert job.status().shared == 4
+    bench.ran.clear()
+    bench.job([a, *bench.paths()], force=True)
+    assert len(bench.ran) == 6
+
+
+def test_a_list_in_which_nothing_is_left_to_run_is_finished_at_once(bench):
+    bench.job()
+    job = bench.submit(bench.paths()[:2], changed=True)
+    assert job.enqueued == 0
+    assert (job.status().state, job.status().succeeded) == ("succeeded", 2)
+    assert list(job.values(progress=False)) == [["1", "1", ""], ["1", "2", ""]]
+    assert job.wait().succeeded == 2
+
+
+def test_what_a_killed_job_has_finished_stands(bench):
+    job = bench.submit()
+    bench.run(job, most=2)
+    bench.write(e="five")
+    bench.ran.clear()
+    second = bench.job(changed=True)
+    assert names(bench) == ["c", "d", "e"]
+    assert origins(second) == {job.id: 2}
+    assert values(second)["e"] == ["1", "five", ""]
+
+
+def test_an_unchanged_job_goes_on(bench):
+    job = bench.submit()
+    bench.run(job, most=2)
+    again = bench.job(changed=True)
+    assert again.id == job.id
+    assert sorted(names(bench)) == list("abcde")
+
+
+def test_an_input_that_changed_while_its_job_went_on_never_stands(bench):
+    job = bench.submit()
+    bench.run(job, most=2)
+    bench.write(a="one")
+    bench.job()
+    bench.write(a="1")
+    bench.ran.clear()
+    bench.job(changed=True)
+    assert names(bench) == ["a"]
+
+
+def test_a_retry_of_the_other_job_changes_nothing(bench):
+    first = bench.job()
+    bench.write(f="6")
+    job = bench.job(changed=True)
+    (bench.code / "w.py").write_text("9")
+    first.retry(items=[0], code=bench.code)
+    bench.run(first)
+    assert values(first)["a"][0] == "9"
+    assert values(job)["a"][0] == "1"
+
+
+def test_a_retry_of_shared_items_replaces_their_outcomes(bench):
+    first = bench.job()
+    bench.write(f="6")
+    job = bench.job(changed=True)
+    bench.write(a="one", b="two")
+    bench.ran.clear()
+    assert job.retry(items=[0, 1]).items == 2
+    assert job.status().again is not None
+    assert job.status().progress == (0, 2)
+    bench.run(job)
+    assert names(bench) == ["a", "b"]
+    assert values(job)["a"] == ["1", "one", ""]
+    status = job.status()
+    assert (status.state, status.succeeded, status.shared) == ("succeeded", 6, 3)
+    assert values(first)["a"] == ["1", "1", ""]
+
+
+def test_a_name_and_one_wish_are_needed(bench):
+    with pytest.raises(CallerError, match="name") as error:
+        bench.submit(changed=True, name=None)
+    assert error.value.what == "changed"
+    with pytest.raises(CallerError, match="changed and new"):
+        bench.submit(changed=True, new=True)
+    with pytest.raises(CallerError, match="changed and force"):
+        bench.submit(changed=True, force=True)
