@@ -19,6 +19,39 @@ T = TypeVar("T")
 wrong_items = partial(CallerError, what="items")
 
 
+class WrongItems:
+    """Errors about single items, so that one attempt tells of many."""
+
+    MOST = 10
+    """Errors that are told together; what follows is not looked at."""
+
+    def __init__(self) -> None:
+        self._errors: list[CallerError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    def add(self, error: CallerError) -> None:
+        """Note an error.
+
+        Raises:
+            CallerError: It is the last that is told.
+        """
+        self._errors.append(error)
+        if len(self._errors) == self.MOST:
+            self.check()
+
+    def check(self) -> None:
+        """Raise `CallerError` if there was an error."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            number = f"the first {self.MOST}" if len(self._errors) == self.MOST else str(len(self._errors))
+            problems = "; ".join(error.problem.rstrip(".") for error in self._errors)
+            fixes = " ".join(dict.fromkeys(error.fix for error in self._errors if error.fix))
+            raise wrong_items(f"items: {number} are wrong: {problems}.", fixes)
+
+
 @dataclass(frozen=True)
 class Block:
     """Some items of a source, as they were read.

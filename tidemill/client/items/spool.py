@@ -13,7 +13,7 @@ import mmap
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from json.encoder import encode_basestring
 from typing import BinaryIO, cast
@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 from tidemill.client.items.fetch_rules import FetchRules
 from tidemill.client.items.folders import ItemFolder, StorePrefix
 from tidemill.client.items.order import Weigh
-from tidemill.client.items.source import BLOCK_ITEMS, LINE_BYTES, Block, ItemSource, wrong_items
+from tidemill.client.items.source import BLOCK_ITEMS, LINE_BYTES, Block, ItemSource, WrongItems, wrong_items
 from tidemill.errors import CallerError, shown
 from tidemill.job import Item
 
@@ -47,10 +47,17 @@ class Spool:
     Args:
         fetched: Where the machines fetch the items; None where they are mere names.
         weigh: Tells how long an item takes compared with others; None where it is not needed.
+        refusal: Why an item's file cannot be sent, as a predicate; None where no item is sent.
     """
 
-    def __init__(self, fetched: FetchRules | None, weigh: Weigh | None = None) -> None:
-        self._fetched, self._weigh = fetched, weigh
+    def __init__(
+        self,
+        fetched: FetchRules | None,
+        weigh: Weigh | None = None,
+        refusal: Callable[[str], str | None] | None = None,
+    ) -> None:
+        self._fetched, self._weigh, self._refusal = fetched, weigh, refusal
+        self._wrong = WrongItems()
         self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - lives as long as the spool
         self._digest = hashlib.sha256()
         self._seen = bytearray(_BITS // 8)
@@ -70,7 +77,7 @@ class Spool:
         """Read a source to its end.
 
         Raises:
-            CallerError: An item that cannot be one, and where it is; or none at all; or this machine's disk is full.
+            CallerError: Items that cannot be any, and where they are; or none at all; or this machine's disk is full.
         """
         try:
             for block in source:
@@ -78,6 +85,7 @@ class Spool:
                     self._add(source, block)
         except OSError as error:
             raise _unwritten(f"{source.label} cannot be read", error) from None
+        self._wrong.check()
         if not self.count:
             where = source.label.removeprefix("items").strip()
             problem = f"There are no items in {where}." if where else "No items are given."
@@ -97,7 +105,12 @@ class Spool:
         if not self._fine(uris):
             self.objects = False
             for uri, place in zip(uris, block.places, strict=True):
-                self._refuse(uri, source.where(place))
+                try:
+                    self._refuse(uri, source.where(place))
+                except CallerError as error:
+                    self._wrong.add(error)
+        if self._wrong:
+            return
         lines = [encode_basestring(uri) for uri in uris] if block.metas is None else self._with_meta(source, block)
         self.first = self.first or uris[0]
         if len(self.sample) < SAMPLE:
@@ -122,13 +135,16 @@ class Spool:
             return False
         # A character has at most four bytes.
         short = max(map(len, uris)) <= LINE_BYTES // 4
-        return short and (self._fetched is None or all(map(self._fetched.plain, uris)))
+        sent = self._refusal is None or not any(map(self._refusal, uris))
+        return short and sent and (self._fetched is None or all(map(self._fetched.plain, uris)))
 
     def _refuse(self, uri: object, where: str) -> None:
         if not isinstance(uri, str):
             raise wrong_items(
                 f"{where} is {shown(uri)}; an item is a text (a URI or a path), a Path or a tidemill.Item."
             )
+        if self._refusal and (reason := self._refusal(uri)):
+            raise wrong_items(f"{shown(uri)} {reason}.", "Rename it.")
         if "\0" in uri or "\n" in uri:
             fix = "A text is a URI or a path: rename it. Put any other text into a list or dict."
             raise wrong_items(f"{where} is {shown(uri)}, which holds a NUL or a line break.", fix)

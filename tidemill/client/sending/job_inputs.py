@@ -26,7 +26,9 @@ from tidemill.client.upload.session import Amount, UploadSession
 from tidemill.errors import CallerError, StoreError, StoreMissingError
 from tidemill.figures import counted, file_size
 from tidemill.job import JobSpec
+from tidemill.layout import uploaded
 from tidemill.request import JobRequest
+from tidemill.store import refusal
 
 GIB = 2**30
 
@@ -68,7 +70,9 @@ def gather(
     staged = draft.stages_input or bool(takes_input)
     fetched = FetchRules(site.descriptor.cloud, files, readable) if staged else None
     weigh = None if request.longest_first is None else weigher(request.longest_first, site.store)
-    spool = Spool(fetched, weigh).fill(source)
+    sent = isinstance(source, ItemFolder) and not files
+    refused = (lambda path: refusal(site.store, uploaded("0" * 64, os.path.basename(path)))) if sent else None
+    spool = Spool(fetched, weigh, refused).fill(source)
     repeated, example = spool.duplicates()
     if repeated:
         are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")

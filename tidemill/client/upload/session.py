@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tidemill.client.items.local_files import LocalFile
+from tidemill.client.items.source import WrongItems, wrong_items
 from tidemill.client.site import Site, login_advice
 from tidemill.client.upload.meter import Meter, Watch
 from tidemill.client.upload.sender import Sender, StoredFile
-from tidemill.errors import CallerError, StoreDeniedError
+from tidemill.errors import StoreDeniedError
 from tidemill.figures import counted, file_size
 from tidemill.store import refusal
 
@@ -80,16 +81,19 @@ class UploadSession:
         if not self._inventory.listed:
             self._inventory.load(most)
         to_send = size = there = 0
+        wrong = WrongItems()
         for file in files:
             if file is None:
                 continue
             if reason := refusal(self.site.store, StoredFile(file, "0" * 64).name):
-                raise CallerError(f"{file.path!r} {reason}.", "Rename it.", what="items")
+                wrong.add(wrong_items(f"{file.path!r} {reason}.", "Rename it."))
+                continue
             sha256 = self._hashes.find(file) if self._inventory.listed else None
             if sha256 and self._inventory.has(StoredFile(file, sha256).name):
                 there += 1
             else:
                 to_send, size = to_send + 1, size + file.size
+        wrong.check()
         self.amount += Amount(to_send, size, there)
 
     @contextmanager

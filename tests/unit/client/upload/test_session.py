@@ -245,7 +245,7 @@ def not_utf8(data: Path) -> None:
         (private_key, "may hold secrets"),
         (google_key, "may hold secrets"),
         (pipe, "is not a plain file"),
-        (line_break, "line break"),
+        (line_break, "control character"),
         (control, "control character"),
         (not_utf8, "not UTF-8"),
     ],
