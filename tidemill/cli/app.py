@@ -82,7 +82,10 @@ class LazyCommands(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"Unknown command {args[0]!r}.{suggestion(args[0])} Commands: {', '.join(COMMANDS)}.")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            refuse_repeated(command, click.Context(command, ctx, name), rest)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -100,6 +103,23 @@ def app() -> None:
     `tidemill use URI`). All but `completion` take --json. Exit codes: 0 done, 1 items have failed or will not run, 2 a
     mistake in what was typed, 3 the cloud refused, 70 a bug in Tidemill.
     """
+
+
+def refuse_repeated(command: click.Command, ctx: click.Context, args: list[str]) -> None:
+    """Refuse an option that is given twice and has one value: click would take the last.
+
+    Raises:
+        UsageError: There is such an option.
+    """
+    try:
+        typed = command.make_parser(ctx).parse_args([*own_part(args)])[2]
+    except click.UsageError:
+        # The command itself reports it, with its hints.
+        return
+    for param in dict.fromkeys(typed):
+        times = typed.count(param)
+        if times > 1 and isinstance(param, click.Option) and not (param.multiple or param.is_flag):
+            raise click.UsageError(f"{max(param.opts, key=len)} is given {times} times; give it once.", ctx)
 
 
 def suggestion(word: str) -> str:

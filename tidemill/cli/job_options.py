@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -29,12 +28,6 @@ class ProgramAfterDashes(click.Command):
         if "--" in args:
             at = args.index("--")
             args, ctx.obj = args[:at], tuple(args[at + 1 :])
-        # A line that is being completed is not refused.
-        typed = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(list(args))[2]
-        for param, times in Counter(typed).items():
-            if times > 1 and isinstance(param, click.Option) and not (param.multiple or param.is_flag):
-                option = max(param.opts, key=len)
-                raise click.UsageError(f"{option} is given {times} times; give it once.", ctx)
         return super().parse_args(ctx, args)
 
 

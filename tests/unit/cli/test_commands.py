@@ -540,3 +540,24 @@ def test_an_error_names_the_key_of_a_flag():
     error = CallerError.about("env.1A", "2", "names made of letters", "Rename it.")
     assert message_of(error, flags_of(submit.command)).startswith("--env 1A is '2'; it must be names")
     assert message_of(error, {}).startswith("env.1A is '2'; it must be names")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "logs tiles --item 1 --item 2",
+        "estimate --count 5 --count 6",
+        "jobs --limit 1 --limit=2",
+        "run --items a.txt --items b.txt -- true",
+        "advise --cpus 4 --cpus 8",
+        "clean --older-than 1d --older-than 2d",
+    ],
+)
+def test_an_option_with_one_value_that_is_given_twice_is_refused(stack, capsys, line):
+    assert main(line.split()) == 2
+    option = next(word for word in line.split() if word.startswith("--")).partition("=")[0]
+    assert f"tidemill: {option} is given 2 times; give it once." in capsys.readouterr().err
+
+
+def test_options_of_the_program_and_those_with_several_values_may_be_given_twice(stack, capsys, monkeypatch):
+    assert main([*SUBMIT, "--env", "A=1", "--env", "B=2", "--", "x", "{uri}", "--queue", "a", "--queue", "b"]) == 0
