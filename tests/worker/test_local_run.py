@@ -635,3 +635,19 @@ def test_a_job_that_runs_is_not_removed(here):
     here.ask("rm", job, "--yes", *store)
     assert not [path for path in here.store.rglob("*") if job in path.name]
     assert here.run("--name", "slow", "a", "--", "true").returncode == 0
+
+
+def test_a_retry_runs_at_once(here):
+    mended = here.folder / "mended"
+    first = here.run("--attempts", "1", "a", "b", "--", "sh", "-c", f"test $1 = a || test -e {mended}", "sh", "{uri}")
+    (job,) = [path.parent.name for path in here.store.glob("jobs/*/job.json")]
+    assert first.returncode == 1
+    assert f"`tidemill retry {job} --failed --run" in first.stdout
+    mended.touch()
+    again = here.type("retry", job, "--failed", "--run", "--pipeline", str(here.store / "pipeline.json"))
+    assert again.returncode == 0, again.stderr
+    assert [(outcome.status, outcome.attempts) for outcome in here.outcomes()] == [("succeeded", 1)] * 2
+    assert not here.processes()
+    nothing = here.type("retry", job, "--failed", "--run", "--json")
+    assert f"{job}: nothing to enqueue." in nothing.stderr
+    assert json.loads(nothing.stdout)["succeeded"] == 2

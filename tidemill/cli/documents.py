@@ -204,7 +204,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "logs": ("Each line: what a program or a worker printed.", logged()),
         "download": ("What `logs --download` has written.", of(LogDownload)),
         "cancel": ("A job that was cancelled.", of(CancelDocument)),
-        "retry": ("What was enqueued.", of(RoundResult)),
+        "retry": ("What was enqueued; with --run, the job at its end, as `run` prints it.", of(RoundResult)),
         "resume": ("What was enqueued.", of(RoundResult)),
         "jobs": ("The newest jobs.", within("jobs", of(JobRow), list_of=True)(EMPTY)),
         "results": ("Each line: the outcome of an item.", of(Outcome)),

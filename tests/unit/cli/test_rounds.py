@@ -45,6 +45,15 @@ def test_retry_of_what_failed(stack, capsys):
     assert (again["round"], again["note"]) == (None, "failed items of 2 chunks run again already")
 
 
+def test_a_retry_that_would_run_here_is_refused_for_a_cloud(stack, capsys):
+    pipeline, backend = stack
+    job = submitted(capsys)
+    backend.run(pipeline, job, fail_items=[3])
+    told = said(capsys, "retry", "tiles", "--failed", "--run", code=2).err
+    assert "--run goes with a pipeline of this machine; a cloud runs what is enqueued." in told
+    assert len(Ledger(pipeline.store, job).rounds()) == 1
+
+
 def test_retry_of_some_items(stack, capsys):
     pipeline, backend = stack
     job = submitted(capsys)

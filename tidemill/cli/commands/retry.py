@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
+from tidemill import layout
 from tidemill.cli.commands.resume import sentence
-from tidemill.cli.options import common, job_argument, load_job, max_usd
+from tidemill.cli.options import common, job_argument, load_job, max_usd, pipeline_uri
 from tidemill.cli.show import show_json
+
+if TYPE_CHECKING:
+    from tidemill.client.rounds.rounds import RoundResult
 
 
 @click.command()
@@ -21,6 +27,7 @@ from tidemill.cli.show import show_json
 @click.option("--code", metavar="DIR|GIT", help="Code for this and later rounds; see `tidemill submit --help`.")
 @click.option("--lib", "libs", multiple=True, metavar="DIR", help="Folder to add to the code, under its own name.")
 @max_usd
+@click.option("--run", "runs", is_flag=True, help="Run them at once, in a pipeline of this machine.")
 @common
 def command(
     *,
@@ -32,11 +39,12 @@ def command(
     code: str | None,
     libs: tuple[str, ...],
     max_usd: float | None,
+    runs: bool,
     pipeline: str | None,
     as_json: bool,
 ) -> int:
     """Run finished items again; the new outcomes replace the old ones. Give --failed, --group, --items or
-    --dead."""
+    --dead. On this machine, --run also does what `tidemill run --job JOB` does."""
     if failed + (group is not None) + (items is not None) + dead != 1:
         raise click.UsageError("give one of --failed, --group, --items and --dead.")
     changes = {"--code": code, "--lib": libs or None, "--max-usd": max_usd}
@@ -44,18 +52,39 @@ def command(
         raise click.UsageError(
             f"{given[0]} goes with --failed, --group or --items: dead letters run as they were sent."
         )
-    handle = load_job(pipeline, job)
-    if dead:
-        sent = handle.retry_dead()
-    else:
+
+    def send() -> RoundResult:
+        handle = load_job(pipeline, job)
+        if runs and handle.run_command is None:
+            raise click.UsageError("--run goes with a pipeline of this machine; a cloud runs what is enqueued.")
+        if dead:
+            return handle.retry_dead()
         some = None if items is None else indexes(items, handle.spec.items_total)
         log = partial(click.echo, err=True)
-        sent = handle.retry(some, code=code, max_usd=max_usd, group=group, libs=libs, log=log)
+        return handle.retry(some, code=code, max_usd=max_usd, group=group, libs=libs, log=log)
+
+    if runs:
+        return send_and_run(send, pipeline_uri(pipeline), as_json)
+    sent = send()
     if as_json:
         show_json(asdict(sent))
     else:
         click.echo(sentence(sent))
     return 0
+
+
+def send_and_run(send: Callable[[], RoundResult], pipeline: str, as_json: bool) -> int:
+    """Enqueue a round, and work on its job as `tidemill run` does; returns the exit code."""
+    from tidemill.cli.commands.run import LocalSettings, keeping, work
+
+    # The keeper is forked before a store is opened.
+    with keeping() as keeper:
+        sent = send()
+        if sent.round is None:
+            click.echo(f"{sent.job}: nothing to enqueue{f' ({sent.note})' if sent.note else ''}.", err=True)
+        store = pipeline.removesuffix(f"/{layout.DESCRIPTOR}") or "/"
+        bench = LocalSettings(store, None, None, None)
+        return work(lambda here: here.job(sent.job), bench, keeper, continues=True, as_json=as_json)
 
 
 def indexes(text: str, total: int) -> list[int]:

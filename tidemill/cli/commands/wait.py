@@ -86,6 +86,7 @@ def facts(job: Job, status: Status, summary: Summary, where: str = "") -> dict[s
     elif status.succeeded:
         table["outputs"] = "none: no item wrote a file to its output folder ({output}, $TIDEMILL_OUTPUT)"
     if status.failed:
-        again = f"`tidemill retry {status.job} --failed{where}` runs them again"
+        here = " --run" if job.run_command else ""
+        again = f"`tidemill retry {status.job} --failed{here}{where}` runs them again"
         table["failures"] = f"tidemill failures {status.job}{where}; {again}"
     return table
