@@ -46,18 +46,21 @@ max_usd = click.option(
 
 
 def complete_job(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
-    """Names and ids of jobs that begin with what was typed, in a store of this machine. A cloud is not asked: that may
-    take seconds, and a login."""
+    """Names and ids of jobs that begin with what was typed. A cloud is not asked, which may take seconds and a login:
+    those are its jobs that commands have seen."""
     from tidemill.errors import TidemillError
 
     try:
         uri = pipeline_uri(ctx.params.get("pipeline"))
     except (click.ClickException, TidemillError):
         return []
-    if not uri.startswith("file://"):
-        return []
-    store = Path(unquote(uri.removeprefix("file://"))).parent
-    ids = [path.parent.name for path in store.glob("jobs/*/job.json")]
+    if "://" in uri and not uri.startswith("file://"):
+        from tidemill.cli.known_jobs import known_jobs
+
+        ids = known_jobs(uri)
+    else:
+        store = Path(unquote(uri.removeprefix("file://"))).parent
+        ids = [path.parent.name for path in store.glob("jobs/*/job.json")]
     both = {*ids, *(id_.rpartition("-")[0] for id_ in ids)}
     return sorted(one for one in both if one.startswith(typed))
 
@@ -98,7 +101,10 @@ def load(pipeline: str | None) -> Pipeline:
 
 def load_job(pipeline: str | None, job: str) -> Job:
     """A job of the pipeline, by its id or its name. For a name it is the newest, and its id is printed."""
+    from tidemill.cli.known_jobs import note_jobs
+
     loaded = load(pipeline).job(job)
+    note_jobs(pipeline_uri(pipeline), [loaded.id])
     if loaded.id != job:
         click.echo(f"Using the newest job named {job}: {loaded.id}", err=True)
     return loaded

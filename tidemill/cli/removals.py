@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
+from tidemill.cli.known_jobs import note_jobs
+from tidemill.cli.options import load, pipeline_uri
 from tidemill.cli.show import show_json, show_table
 
 if TYPE_CHECKING:
+    from tidemill.client.housekeeping import Housekeeping
     from tidemill.client.housekeeping.removal import Removal
 
 HEADER = ("job", "state", "items", "objects", "size", "last written (UTC)", "stays because")
@@ -18,12 +22,15 @@ yes = click.option("--yes", "-y", is_flag=True, help="Remove without a question,
 dry_run = click.option("--dry-run", is_flag=True, help="Only list what would go, and remove nothing.")
 
 
-def remove(removal: Removal, *, yes: bool, dry_run: bool, as_json: bool) -> int:
-    """Show a removal, ask, and carry it out; returns the exit code.
+def remove(
+    pipeline: str | None, plan: Callable[[Housekeeping], Removal], *, yes: bool, dry_run: bool, as_json: bool
+) -> int:
+    """Plan a removal, show it, ask, and carry it out; returns the exit code.
 
     Raises:
         UsageError: There is no terminal to ask on.
     """
+    removal = plan(load(pipeline).housekeeping)
     parts = [*removal.removed, *removal.leftovers]
     if not as_json:
         show(removal)
@@ -34,6 +41,7 @@ def remove(removal: Removal, *, yes: bool, dry_run: bool, as_json: bool) -> int:
         wanted = click.confirm("Remove this?", err=True)
     if wanted:
         removal.carry_out(lambda what: None if as_json else click.echo(f"removed {what}"))
+        note_jobs(pipeline_uri(pipeline), (), gone=[job.job for job in removal.removed])
     if as_json:
         show_json(document(removal, removed=wanted))
     return 0

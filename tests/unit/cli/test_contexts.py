@@ -13,6 +13,8 @@ import pytest
 
 from tests.unit.client_fakes import descriptor
 from tidemill.cli import contexts, main
+from tidemill.cli.known_jobs import known_jobs, note_jobs
+from tidemill.client import Pipeline
 from tidemill.errors import CallerError
 
 
@@ -190,8 +192,40 @@ def test_jobs_of_a_store_of_this_machine_are_completed(tmp_path, monkeypatch):
     (tmp_path / "a b").rename(tmp_path / ".tidemill")
     (tmp_path / ".tidemill/pipeline.json").touch()
     assert completed(["tidemill", "status", ""]) == ["tiles", "tiles-0a1b2c3d", "words", "words-0a1b2c3d"]
-    # No cloud is asked.
-    assert completed(["tidemill", "status", "wo"], TIDEMILL_PIPELINE="s3://nowhere/pipeline.json") == ["wo"]
+
+
+def test_jobs_of_a_cloud_are_completed_as_commands_have_seen_them(tmp_path, monkeypatch):
+    """No cloud is asked: there is none."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cloud = "s3://nowhere/pipeline.json"
+    monkeypatch.setenv("TIDEMILL_PIPELINE", cloud)
+    assert completed(["tidemill", "status", "wo"]) == ["wo"]
+    note_jobs(cloud, ["words-0a1b2c3d", "tiles-0a1b2c3d"])
+    note_jobs(cloud, ["words-11111111"])
+    assert known_jobs(cloud) == ["words-11111111", "words-0a1b2c3d", "tiles-0a1b2c3d"]
+    assert completed(["tidemill", "status", "wo"]) == ["words", "words-0a1b2c3d", "words-11111111"]
+    assert completed(["tidemill", "status", "ti"], TIDEMILL_PIPELINE="s3://other/pipeline.json") == ["ti"]
+    note_jobs(cloud, (), gone=["words-0a1b2c3d"])
+    assert completed(["tidemill", "rm", "words-"]) == ["words-11111111"]
+
+
+def test_commands_note_the_jobs_of_a_cloud(installed, tmp_path, monkeypatch, capsys):
+    """The pipeline of the test is a folder under the name of a cloud's."""
+    found, _ = installed()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TIDEMILL_PIPELINE", "s3://store/pipeline.json")
+    loaded = Pipeline.load(found.uri)
+    monkeypatch.setattr(Pipeline, "load", lambda uri: loaded)
+    seen = []
+    for name in ("a", "b"):
+        assert main(["submit", "--queue", "cpu", "--name", name, "s3://raw/1.jpg", "--", "x", "{uri}"]) == 0
+        seen.insert(0, capsys.readouterr().out.strip())
+    assert known_jobs("s3://store/pipeline.json") == seen
+    assert main(["cancel", seen[1]]) == 0
+    assert main(["rm", seen[1], "--yes"]) == 0
+    assert known_jobs("s3://store/pipeline.json") == seen[:1]
+    assert main(["jobs"]) == 0
+    assert known_jobs("s3://store/pipeline.json") == seen[:1]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tidemill.cli.kinds import Duration
-from tidemill.cli.options import common, load
+from tidemill.cli.options import common
 from tidemill.cli.removals import dry_run, remove, yes
 
 
@@ -22,4 +22,4 @@ def command(*, older_than: float | None, yes: bool, dry_run: bool, pipeline: str
     Jobs that have not ended, or that a newer job uses, stay. On this machine it also finds uploads that no job uses,
     unpacked code, and submits that died.
     """
-    return remove(load(pipeline).housekeeping.cleanup(older_than), yes=yes, dry_run=dry_run, as_json=as_json)
+    return remove(pipeline, lambda here: here.cleanup(older_than), yes=yes, dry_run=dry_run, as_json=as_json)

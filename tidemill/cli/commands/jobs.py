@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.cli.options import common, load
+from tidemill.cli.known_jobs import note_jobs
+from tidemill.cli.options import common, load, pipeline_uri
 from tidemill.cli.show import show_json, show_table
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ HEADER = ("job", "state", "items", "succeeded", "failed", "queue", "user", "subm
 def command(limit: int, pipeline: str | None, as_json: bool) -> int:
     """List the newest jobs with their states. `tidemill status JOB` says more of one."""
     rows = load(pipeline).jobs(limit)
+    note_jobs(pipeline_uri(pipeline), [row.job for row in rows])
     if as_json:
         show_json({"jobs": [asdict(row) for row in rows]})
         return 0

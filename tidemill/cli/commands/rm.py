@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tidemill.cli.options import common, complete_job, load
+from tidemill.cli.options import common, complete_job
 from tidemill.cli.removals import dry_run, remove, yes
 
 
@@ -19,4 +19,4 @@ def command(*, jobs: tuple[str, ...], yes: bool, dry_run: bool, pipeline: str | 
     A job that has not ended, or that another job uses, is refused. Uploads stay, and so does what you have fetched.
     After an interrupt, the same command finishes. In a cloud only the stack's owner may remove jobs.
     """
-    return remove(load(pipeline).housekeeping.removal(*jobs), yes=yes, dry_run=dry_run, as_json=as_json)
+    return remove(pipeline, lambda here: here.removal(*jobs), yes=yes, dry_run=dry_run, as_json=as_json)

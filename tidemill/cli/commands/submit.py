@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, options, place, what_runs
-from tidemill.cli.options import as_typed, common, flags_of, load
+from tidemill.cli.known_jobs import note_jobs
+from tidemill.cli.options import as_typed, common, flags_of, load, pipeline_uri
 from tidemill.cli.show import show_facts, show_json, shown_place
 from tidemill.figures import counted, duration, file_size, span
 
@@ -46,7 +47,7 @@ def command(
     if dry_run:
         return show_preview(load(pipeline).preview(**asked), as_json)
     job = load(pipeline).submit(**asked, confirm=asking(yes), watch=watching)
-    return show_sent(job, as_json)
+    return show_sent(job, as_json, pipeline)
 
 
 def show_preview(preview: JobPreview, as_json: bool) -> int:
@@ -80,7 +81,8 @@ def show_preview(preview: JobPreview, as_json: bool) -> int:
     return 0
 
 
-def show_sent(job: Job, as_json: bool) -> int:
+def show_sent(job: Job, as_json: bool, pipeline: str | None) -> int:
+    note_jobs(pipeline_uri(pipeline), [job.id])
     spec = job.spec
     if as_json:
         show_json(

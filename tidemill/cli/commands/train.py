@@ -77,7 +77,7 @@ def command(
         return show_preview(load(pipeline).preview_training(**asked), as_json)
     from tidemill.cli.transfers import asking, watching
 
-    return show_sent(load(pipeline).train(**asked, confirm=asking(yes), watch=watching), as_json)
+    return show_sent(load(pipeline).train(**asked, confirm=asking(yes), watch=watching), as_json, pipeline)
 
 
 def check_place(ctx: click.Context, here: bool) -> None:
