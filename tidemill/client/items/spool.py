@@ -144,7 +144,7 @@ class Spool:
                 f"{where} is {shown(uri)}; an item is a text (a URI or a path), a Path or a tidemill.Item."
             )
         if self._refusal and (reason := self._refusal(uri)):
-            raise wrong_items(f"{shown(uri)} {reason}.", "Rename it.")
+            raise wrong_items(f"{uri!r} {reason}.", "Rename it.")
         if "\0" in uri or "\n" in uri:
             fix = "A text is a URI or a path: rename it. Put any other text into a list or dict."
             raise wrong_items(f"{where} is {shown(uri)}, which holds a NUL or a line break.", fix)
