@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 from tidemill.errors import CallerError
 from tidemill.figures import mebibytes_of, seconds_of
 from tidemill.request import JobRequest
 
+_SIZE = "a size such as 512M or 2G, or a number of MiB"
 _TIME = "a time such as 90s or 2h, or a number of seconds"
 
 
@@ -46,25 +48,37 @@ def in_units(request: JobRequest) -> JobRequest:
     Raises:
         CallerError: One of them is no size or time, or is given twice.
     """
-    return replace(
-        request,
-        **_number(request, "memory", "memory_mib", mebibytes_of, "a size such as 512M or 2G, or a number of MiB"),
-        **_number(request, "timeout", "timeout_seconds", seconds_of, _TIME),
-        **_number(request, "item_time", "item_seconds", seconds_of, _TIME),
-    )
+    numbers = {
+        "memory_mib": memory_mib_of(request.memory, request.memory_mib),
+        "timeout_seconds": _number(
+            "timeout", request.timeout, "timeout_seconds", request.timeout_seconds, seconds_of, _TIME
+        ),
+        "item_seconds": _number(
+            "item_time", request.item_time, "item_seconds", request.item_seconds, seconds_of, _TIME
+        ),
+    }
+    return replace(request, memory=None, timeout=None, item_time=None, **numbers)
 
 
-def _number(
-    request: JobRequest, short: str, keyword: str, read: Callable[[str], float | None], allowed: str
-) -> dict[str, Any]:
-    given, value = getattr(request, short), getattr(request, keyword)
+def memory_mib_of(memory: Any, memory_mib: Any) -> Any:
+    """Memory in MiB, from whichever of the two keywords is given; None where neither is.
+
+    Raises:
+        CallerError: It is no size, or both are given.
+    """
+    return _number("memory", memory, "memory_mib", memory_mib, mebibytes_of, _SIZE)
+
+
+def _number(  # noqa: PLR0917 two keywords for one thing
+    short: str, given: Any, keyword: str, value: Any, read: Callable[[str], float | None], allowed: str
+) -> Any:
     if given is not None and value is not None:
         raise CallerError(f"{short} and {keyword} are both given.", "Leave one of the two out.", what=short)
     name, text = (short, given) if given is not None else (keyword, value)
     number = read(text) if isinstance(text, str) else text
     if text is not None and (number is None or isinstance(number, bool) or not isinstance(number, (int, float))):
         raise CallerError.about(name, text, allowed, "Write a number, or a text with its unit.")
-    return {short: None, keyword: number}
+    return number
 
 
 def indexes(given: Any, total: int) -> list[int]:
@@ -79,3 +93,14 @@ def indexes(given: Any, total: int) -> list[int]:
         if isinstance(item, bool) or not isinstance(item, Integral) or not 0 <= int(item) < total:
             raise CallerError.about("items", item, f"from 0 to {total - 1}", "Give indexes of the job's items.")
     return sorted({int(item) for item in given})
+
+
+def folder_path(given: Any) -> Path:
+    """A folder that a caller names.
+
+    Raises:
+        CallerError: It is no path.
+    """
+    if not isinstance(given, (str, Path)) or not str(given):
+        raise CallerError.about("folder", given, "the path of a folder", 'Write "results".')
+    return Path(given)

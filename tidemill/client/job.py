@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tidemill.client.keywords import taking
+from tidemill.client.keywords import naming_mistakes, taking
 from tidemill.client.results.data_frame import frame_of
 from tidemill.client.results.export import meta_keys, outcomes_of
 from tidemill.client.results.metrics import ItemMetrics, read_metrics
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidemill.client.results.fetch_report import FetchReport
 
 
+@naming_mistakes
 class Job:
     """A job of a pipeline. Made by `Pipeline.submit` and `Pipeline.job`. Every method may raise `CloudError`: the store
     or the queue cannot be asked. The same call may be made again.

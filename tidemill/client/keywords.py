@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields
 from functools import wraps
@@ -56,6 +57,30 @@ def taking(
         return called
 
     return decorate
+
+
+def naming_mistakes(owner: type[Owner]) -> type[Owner]:
+    """A class whose public methods name a keyword that they do not have, and the one that is probably meant."""
+    for name, given in list(vars(owner).items()):
+        method = given.__func__ if isinstance(given, classmethod) else given
+        if not name.startswith("_") and inspect.isfunction(method):
+            checked = _checking(method)
+            setattr(owner, name, classmethod(checked) if isinstance(given, classmethod) else checked)
+    return owner
+
+
+def _checking(method: Callable[P, Result]) -> Callable[P, Result]:
+    taken = signature(method).parameters.values()
+    if any(one.kind is Parameter.VAR_KEYWORD for one in taken):
+        return method  # It checks them itself.
+    known = {one.name for one in taken if one.kind is not Parameter.POSITIONAL_ONLY} - {"self", "cls"}
+
+    @wraps(method)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Result:
+        check_keywords(method.__name__, kwargs, known)
+        return method(*args, **kwargs)
+
+    return called
 
 
 def check_keywords(verb: str, given: Iterable[str], known: Iterable[str]) -> None:

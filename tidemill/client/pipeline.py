@@ -7,11 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tidemill.client.estimate.request import EstimateRequest
 from tidemill.client.health.queues import QueueInfo, read_queues
 from tidemill.client.housekeeping import Housekeeping
 from tidemill.client.job import Job
 from tidemill.client.journal import find_spec, newest_specs
-from tidemill.client.keywords import KEYWORDS, taking
+from tidemill.client.keywords import KEYWORDS, naming_mistakes, taking
 from tidemill.client.sending.train import training
 from tidemill.client.site import Site, read_site
 from tidemill.client.watch.job_rows import JobRow, job_rows
@@ -22,12 +23,13 @@ from tidemill.store import Store
 
 if TYPE_CHECKING:
     from tidemill.advice.model import ShapeAdvice
-    from tidemill.client.estimate.estimate import Items, JobEstimate
+    from tidemill.client.estimate.estimate import JobEstimate
     from tidemill.client.items.frames import DataFrameLike
     from tidemill.client.sending.mapping import MappedValues
     from tidemill.client.sending.preview import JobPreview
 
 
+@naming_mistakes
 class Pipeline:
     """A team's pipeline. Made with `load`; the constructor is for tests and for other stores and backends.
 
@@ -222,49 +224,28 @@ class Pipeline:
         how, given = settings | {"queue": queue, "name": name, "code": code}, values_of(items, *more) if more else items
         return call_for_each(self.site, function, given, how, return_exceptions=return_exceptions, progress=progress)
 
-    def estimate(
-        self,
-        items: Items | None = None,
-        *,
-        items_format: str | None = None,
-        items_column: str | None = None,
-        item_seconds: float | None = None,
-        like: str | None = None,
-        queue: str | None = None,
-        cpus: float | None = None,
-        memory_mib: int | None = None,
-        gpus: int | None = None,
-        slots: int | None = None,
-    ) -> JobEstimate:
+    @taking(EstimateRequest)
+    def estimate(self, request: EstimateRequest) -> JobEstimate:
         """Estimate a job: core hours, wall time at the queue's capacity, USD on Spot and On-Demand.
 
         Prices are those of the table in this package, of the date that it says. Nothing is written.
-
-        Args:
-            items: How many, or the items as `submit` takes them; None for as many as `like` has.
-            items_format: See `JobRequest`, like `items_column`, `cpus`, `memory_mib` and `gpus`.
-            item_seconds: How long an item takes in its slot; None to learn it from `like`.
-            like: Id or name of a job whose items took as long, on the same queue and size unless stated here.
-            queue: One of the pipeline's queues; may be left out when there is only one.
-            slots: AWS: items that run side by side in one container.
 
         Raises:
             CallerError: Which argument, its value, what is allowed, what to do.
 
         Example:
-            >>> pipeline.estimate(250_000, item_seconds=7.2 * 60, queue="cpu").core_hours
+            >>> pipeline.estimate(250_000, item_time="7.2m", queue="cpu").core_hours
             30000.0
         """
         from tidemill.client.estimate.estimate import estimate
 
-        options = {"items_format": items_format, "items_column": items_column, "item_seconds": item_seconds}
-        needs = {"queue": queue, "cpus": cpus, "memory_mib": memory_mib, "gpus": gpus, "slots": slots or None}
-        return estimate(self.site, items, like, **options, **needs)
+        return estimate(self.site, request)
 
     def advise(
         self,
         *,
         cpus: int = 0,
+        memory: str | float | None = None,
         memory_mib: int = 0,
         gpus: int = 0,
         gpu_memory_gb: float = 0.0,
@@ -281,8 +262,9 @@ class Pipeline:
         """Machines for a piece of work, the cheapest for the work first, each figure with its date and source.
 
         Args:
-            cpus: vCPUs of all machines together, like `memory_mib` and `gpus`.
-            memory_mib: Memory as the cloud states it.
+            cpus: vCPUs of all machines together, like `memory` and `gpus`.
+            memory: Memory as the cloud states it, such as `64G`.
+            memory_mib: The same in MiB.
             gpus: NVIDIA GPUs, exactly as many.
             gpu_memory_gb: Memory of each GPU at least, in GB of 10⁹ bytes.
             arch: Processors; None for any.
@@ -304,9 +286,11 @@ class Pipeline:
             (4, 'spot')
         """
         from tidemill.advice.shapes import Need
+        from tidemill.client.arguments import memory_mib_of
         from tidemill.client.estimate.advise import AdviceRequest, advise
 
-        need = Need(cpus, memory_mib, gpus, gpu_memory_gb, arch, tuple(families))
+        mib = memory_mib_of(memory, memory_mib or None) or 0
+        need = Need(cpus, mib, gpus, gpu_memory_gb, arch, tuple(families))
         wanted = AdviceRequest(need, tuple(regions), queue, like, hours, one_zone=one_zone, limit=limit, live=live)
         return advise(wanted, self.site)
 

@@ -44,12 +44,14 @@ def describe_here(store: str | None, workers: int | None) -> Descriptor:
 
 def open_here(folder: str | Path | None, workers: int | None) -> tuple[Descriptor, Store, HereBackend]:
     """A pipeline of this machine, which works on its jobs until this process ends. See `Pipeline.local`."""
-    if workers is not None and workers < 1:
-        raise CallerError.about("workers", workers, "at least 1", "Leave it out for as many as there are CPUs.")
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise CallerError.about(
+            "workers", workers, "a whole number of at least 1", "Leave it out for as many as there are CPUs."
+        )
     descriptor = describe_here(None if folder is None else str(folder), workers)
     return descriptor, publish(descriptor), HereBackend(descriptor, workers)
 
 
 def _unusable(folder: Path, why: str | None) -> CallerError:
     allowed = "a folder that you may write to"
-    return CallerError.about("--store", str(folder), allowed, f"{why}. Give another: --store FOLDER.")
+    return CallerError.about("the job store's folder", str(folder), allowed, f"{why}. Give another folder.")

@@ -51,7 +51,52 @@ WRONG = {
     "job": (lambda p: p.job(None), "job is None; it must be a job's id"),
     "retry": (lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(items="0"), "items is '0'; it must be a list of"),
     "index": (lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(items=["0"]), "items is '0'; it must be from 0"),
-    "estimate": (lambda p: p.estimate(10, item_seconds="5s", queue="cpu"), "item_seconds is '5s'; it must be a number"),
+    "estimate": (lambda p: p.estimate(10, item_time="5x", queue="cpu"), "item_time is '5x'; it must be a time such as"),
+    "sizes of an estimate": (
+        lambda p: p.estimate(10, item_time=5, queue="cpu", memory="2G", memory_mib=512),
+        "memory and memory_mib are both given.",
+    ),
+    "keyword of an estimate": (
+        lambda p: p.estimate(10, memori="2G"),
+        "`estimate` has no setting 'memori'. Did you mean ",
+    ),
+    "keyword of advice": (lambda p: p.advise(cpu=4), "`advise` has no setting 'cpu'. Did you mean 'cpus'?"),
+    "size of advice": (lambda p: p.advise(memory="2 cows"), "memory is '2 cows'; it must be a size such as"),
+    "keyword of a list": (
+        lambda p: p.jobs(limt=3),
+        "`jobs` has no setting 'limt'. Did you mean 'limit'? It has: limit.",
+    ),
+    "keyword of a constructor": (
+        lambda p: Pipeline.local(**{"worker": 2}),
+        "`local` has no setting 'worker'. Did you mean 'wor",
+    ),
+    "workers": (
+        lambda p: Pipeline.local(**{"workers": "2"}),
+        "workers is '2'; it must be a whole number of at least 1",
+    ),
+    "folder": (
+        lambda p: p.submit(COMMAND, uris(1), queue="cpu").fetch(None),
+        "folder is None; it must be the path of a folder.",
+    ),
+    "folder of logs": (
+        lambda p: p.submit(COMMAND, uris(1), queue="cpu").download_logs(""),
+        "folder is ''; it must be the path of a folder.",
+    ),
+    **{
+        f"keyword of {verb}": (
+            lambda p, verb=verb, given=given: getattr(p.submit(COMMAND, uris(1), queue="cpu"), verb)(**{given: 1}),
+            f"`{verb}` has no setting {given!r}. Did you mean {meant!r}? It has: ",
+        )
+        for verb, given, meant in (
+            ("results", "failed", "failed_only"),
+            ("values", "return_exception", "return_exceptions"),
+            ("status", "runing", "running"),
+            ("logs", "itme", "item"),
+            ("fetch", "overwite", "overwrite"),
+            ("wait", "pol_seconds", "poll_seconds"),
+            ("retry", "item", "items"),
+        )
+    },
     "since": (
         lambda p: list(p.submit(COMMAND, uris(1), queue="cpu").logs(since="2h")),
         "since is '2h'; it must be a datetime. Write ",
@@ -81,18 +126,21 @@ def test_an_editor_sees_every_keyword_of_a_submit():
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda job: job.logs(grep="a"), "Job.logs(): got an unexpected keyword argument 'grep'"),
-        (lambda job: job.wait(timeout=1), "Job.wait(): got an unexpected keyword argument 'timeout'"),
-        (lambda job: job.fetch(), "Job.fetch(): missing a required argument: 'folder'"),
-        (lambda job: job.retry(failed=True), "Job.retry(): got an unexpected keyword argument 'failed'"),
-    ],
+    ("given", "memory"), [({"memory": "4G"}, 4096), ({"memory": 512}, 512), ({"memory_mib": 512}, 512)]
 )
-def test_a_wrong_argument_is_of_the_method(call, said):
+def test_an_estimate_takes_sizes_and_times_as_a_submit_does(given, memory):
+    target, _ = pipeline()
+    job = target.submit(COMMAND, uris(1), queue="cpu", memory_mib=1024)
+    for like in (None, job.id):
+        found = target.estimate(10, item_time="2m", queue="cpu", like=like, **given)
+        assert found.item_seconds == 120
+        assert found == target.estimate(10, item_seconds=120, queue="cpu", memory_mib=memory, like=like)
+
+
+def test_a_missing_argument_is_of_the_method():
     job = pipeline()[0].submit(COMMAND, uris(1), queue="cpu")
-    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
-        call(job)
+    with pytest.raises(TypeError, match=re.escape("Job.fetch(): missing a required argument: 'folder'")):
+        job.fetch(*())
 
 
 def test_numbers_of_numpy_are_indexes():

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from numbers import Real
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tidemill import capacity, services
 from tidemill.chain import SCHEME
+from tidemill.client.arguments import in_units
+from tidemill.client.estimate.request import EstimateRequest, Items
 from tidemill.client.items.open_items import open_items
 from tidemill.client.journal import find_spec
 from tidemill.client.plan.place import Placement, choose_queue, find_place
@@ -19,13 +19,11 @@ from tidemill.client.report.consumption import read_sample
 from tidemill.client.rounds.job_uris import References, items_of
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
-from tidemill.job import Item, JobSpec
+from tidemill.job import JobSpec
 from tidemill.ledger import Ledger
 from tidemill.money import MarketCost, job_cost
 from tidemill.prices import PriceOrigin
 from tidemill.request import JobRequest
-
-Items = int | str | Path | Iterable[str | Path | Item]
 
 
 @dataclass(frozen=True)
@@ -72,15 +70,17 @@ class JobEstimate:
         return PriceOrigin(date.fromisoformat(self.as_of), tuple(self.sources)) if self.as_of else None
 
 
-def estimate(site: Site, items: Items | None, like: str | None, **options: Any) -> JobEstimate:
-    """See `Pipeline.estimate`. `options` are those of a request."""
-    job = None if like is None else find_spec(site.store, like)
-    given = {name: value for name, value in options.items() if value is not None}
+def estimate(site: Site, asked: EstimateRequest) -> JobEstimate:
+    """See `Pipeline.estimate`."""
+    items, job = asked.items, None if asked.like is None else find_spec(site.store, asked.like)
+    given = {name: value for name, value in vars(asked).items() if name not in ("items", "like") and value is not None}
     if job:
-        given = {"queue": job.queue, "slots": job.slots, **job.resources.model_dump(), **given}
+        learnt = {"queue": job.queue, "slots": job.slots, **job.resources.model_dump()}
+        given = {**learnt, **({"memory_mib": None} if "memory" in given else {}), **given}
     queue = choose_queue(site.descriptor, given.get("queue"))
     image = next(iter(site.descriptor.queues[queue].images))
-    request = JobRequest(None, () if items is None or isinstance(items, int) else items, image=image, **given)
+    listed = () if items is None or isinstance(items, int) else items
+    request = in_units(JobRequest(None, listed, image=image, **given))
     place = find_place(site.descriptor, request)
     seconds = _seconds(site, request.item_seconds, job)
     count = _count(site, request, job, items)

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tidemill.client.arguments import folder_path
 from tidemill.client.results.downloads import full, unwritable
 from tidemill.client.results.log_files import LogFiles, stamp_of
 from tidemill.client.results.log_lines import LineFilter
@@ -51,7 +52,7 @@ class LogDownload:
 
 def download_logs(job: WatchedJob, request: LogDownloadRequest) -> LogDownload:
     """Write `<index>.log` for each item, or a file for each container, into a folder. See `Job.download_logs`."""
-    account, spec, folder, by = job.site.account, job.spec, Path(request.folder), request.by
+    account, spec, folder, by = job.site.account, job.spec, folder_path(request.folder), request.by
     worker, same = request.worker and by == "container", ("since", "until", "failed", "group", "say")
     wanted = LineFilter(job, LogRequest(worker=worker, **{name: getattr(request, name) for name in same}))
     number = spec.items_total if wanted.items is None else len(wanted.items)

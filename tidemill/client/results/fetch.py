@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidemill import layout
-from tidemill.client.arguments import indexes
+from tidemill.client.arguments import folder_path, indexes
 from tidemill.client.results.downloads import Downloads, full, unwritable
 from tidemill.client.results.fetch_logs import fetch_logs
 from tidemill.client.results.fetch_report import FetchReport
@@ -48,7 +48,7 @@ class _ItemOutputs(NamedTuple):
 
 def fetch(job: WatchedJob, wish: FetchRequest) -> FetchReport:
     """See `Job.fetch`."""
-    site, ledger, spec = job.site, job.ledger, job.spec
+    site, ledger, spec, folder = job.site, job.ledger, job.spec, folder_path(wish.folder)
     if wish.failed and not (wish.logs or wish.state):
         problem = "failed is given without logs or state, and items that failed have no outputs."
         raise CallerError(problem, "Fetch their logs: `logs=True`.", what="failed")
@@ -57,9 +57,9 @@ def fetch(job: WatchedJob, wish: FetchRequest) -> FetchReport:
     if wish.failed:
         failed = {outcome.index for outcome in ledger.outcomes() if outcome.status == "failed"}
         wanted = failed if wanted is None else wanted & failed
-    report = FetchReport(spec.job, str(Path(wish.folder)), spec.items_total if wanted is None else len(wanted))
+    report = FetchReport(spec.job, str(folder), spec.items_total if wanted is None else len(wanted))
     look = _now_and_then(lambda: wish.on_report(report))
-    with closing(_target(Path(wish.folder), wish.overwrite)) as target:
+    with closing(_target(folder, wish.overwrite)) as target:
         how = FetchContext(target, wanted, names, report.moved.problems, look)
         if wish.failed:
             # They have no outputs.

@@ -84,7 +84,7 @@ def read_metrics(ledger: Ledger, spec: JobSpec) -> Iterator[ItemMetrics]:
     if not spec.metrics:
         raise CallerError(
             f"{spec.job} keeps no metrics.",
-            "A job keeps those that it was sent with: --metric NAME=REGEX, in Python `metrics`.",
+            "A job keeps those that its submit names: `metrics={NAME: REGEX}`, or --metric NAME=REGEX.",
             what="job",
         )
     names: dict[int, list[str]] = defaultdict(list)
