@@ -142,11 +142,6 @@ def shared(job: str, sha256: str) -> str:
     return f"{JOBS}/{job}/shared/{sha256}"
 
 
-def sharers(job: str) -> str:
-    """The folder of the names of the jobs that share outcomes of a job."""
-    return f"{JOBS}/{job}/sharers"
-
-
 def versions(job: str) -> str:
     """The versions of the items' inputs."""
     return f"{JOBS}/{job}/versions"

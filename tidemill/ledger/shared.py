@@ -96,7 +96,9 @@ class SharedOutcomes:
     @classmethod
     def _decoded(cls, data: bytes) -> SharedOutcomes:
         try:
-            text = zstandard.ZstdDecompressor().decompress(data, max_output_size=_MOST_BYTES)
+            if not 0 < zstandard.frame_content_size(data) <= _MOST_BYTES:
+                raise ValueError(f"it does not say that it has at most {_MOST_BYTES} bytes")
+            text = zstandard.ZstdDecompressor().decompress(data)
             head, _, runs = text.partition(b"\n")
             sources = [SharedRound.model_validate(each) for each in json.loads(head)["sources"]]
         except (zstandard.ZstdError, ValidationError) as error:
@@ -194,10 +196,3 @@ class SharedReader:
         if record is None:
             return part.progress()
         return {outcome.index: outcome for outcome in record.outcomes}
-
-
-def sharers(store: Store, job: str) -> list[str]:
-    """Ids of the jobs that share outcomes of a job, by a listing: their results are gone when this job is removed."""
-    names = sorted(name.rpartition("/")[2] for name in store.list(layout.sharers(job)))
-    # A submit writes the name first, and may have died before it made the job.
-    return [name for name in names if store.exists(layout.spec(name))]

@@ -25,12 +25,13 @@ def job_users(store: Store, jobs: Collection[str], since: datetime) -> dict[str,
 
 
 def _uses(store: Store, spec: JobSpec) -> set[str]:
-    """The jobs that a job names: it runs after them (as it does after those of `job://`), begins with their state, or
-    has a folder of theirs as an input."""
+    """The jobs that a job names: it runs after them (as it does after those of `job://`), begins with their state,
+    shares outcomes of theirs, or has a folder of theirs as an input."""
     used = {predecessor.job for predecessor in spec.after}
     if spec.state and spec.state.from_job:
         used.add(spec.state.from_job)
     used.update(_owners(store, spec.inputs.values()))
+    used.update(spec.shared.jobs if spec.shared else ())
     return used - {spec.job}
 
 

@@ -162,15 +162,20 @@ class _Outputs:
     def _listed_together(self, items: Iterable[tuple[int, str, str]]) -> Iterator[_ItemOutputs]:
         """By one listing of the outputs of each job that computed some. It also holds those of attempts that do not
         count."""
-        skip = len(self._ledger.store.uri_of(f"{layout.OUT}/"))
+        prefix = self._ledger.store.uri_of(f"{layout.OUT}/")
         attempts: dict[str, str] = {}
         # By job and item there: the attempt, and which items here have its outputs, with their names. An attempt's id
         # is shared by the items of a chunk.
         jobs: dict[str, dict[int, tuple[str, list[tuple[int, str]]]]] = {}
+        elsewhere: list[tuple[int, str, str]] = []
         for number, name, uri in items:
-            job, index, attempt = uri[skip:].rstrip("/").split("/")
+            job, index, attempt = (*uri.removeprefix(prefix).rstrip("/").split("/"), "", "", "")[:3]
+            if not (uri.startswith(prefix) and index.isdecimal() and attempt):
+                elsewhere.append((number, name, uri))
+                continue
             _, here = jobs.setdefault(job, {}).setdefault(int(index), (attempts.setdefault(attempt, attempt), []))
             here.append((number, name))
+        yield from self._listed_each(elsewhere)
         for job, waiting in jobs.items():
             if job == self._spec.job or len(waiting) > self._spec.items_total // LISTED_TOGETHER:
                 yield from self._listed_of(job, waiting)

@@ -88,8 +88,6 @@ class Standing:
             return spec
         data = self.shared.encode()
         sha256 = hashlib.sha256(data).hexdigest()
-        for job in self.shared.by_job:
-            store.put(f"{layout.sharers(job)}/{spec.job}", b"")
         store.put(layout.shared(spec.job, sha256), data)
         newer = max(spec.spec_version, PARTS["shared"].since)
         return spec.model_copy(
@@ -117,7 +115,9 @@ class Standing:
 
 def goes_on(site: Site, existing: JobSpec, versions: Versions, request: JobRequest) -> bool:
     """True if a job with the same items, code and settings is the one that is wanted: none of its inputs changed, it is
-    not cancelled, and none of its items has failed."""
+    not cancelled, none of its items has failed, and the jobs that it shares outcomes of are there."""
+    if existing.shared and not all(site.store.exists(layout.spec(job)) for job in existing.shared.jobs):
+        return False
     counts = Ledger(site.store, existing.job, existing.manifest).counts()
     if counts.failed or counts.cancelled:
         return False

@@ -86,11 +86,11 @@ class Versions:
             return cls()
         numbers = array("Q")
         try:
-            numbers.frombytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=16 * items))
+            if zstandard.frame_content_size(data) != 16 * items:
+                raise ValueError(f"it is not of {items} items")
+            numbers.frombytes(zstandard.ZstdDecompressor().decompress(data))
         except (zstandard.ZstdError, ValueError) as error:
             raise DamagedError(f"{store.uri_of(layout.versions(job))} is damaged: {error}.") from None
-        if len(numbers) != 2 * items:
-            raise DamagedError(f"{store.uri_of(layout.versions(job))} is not of {items} items.")
         return cls(_ordered(numbers))
 
 

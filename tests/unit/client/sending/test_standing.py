@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client.sending.shared_jobs import Bench
+from tidemill.client.housekeeping.job_users import job_users
 from tidemill.errors import CallerError
-from tidemill.ledger.shared import sharers
 
 
 @pytest.fixture
@@ -26,6 +26,12 @@ def values(job):
 
 def origins(job):
     return job.spec.shared.jobs if job.spec.shared else {}
+
+
+def users(bench, job):
+    """Ids of the jobs that need a job, the newest first: it cannot be removed before them."""
+    found = job_users(bench.pipeline.store, [job.id], job.spec.created_at)
+    return [spec.job for spec in found.get(job.id, [])]
 
 
 def names(bench):
@@ -49,7 +55,7 @@ def test_only_a_changed_input_and_a_new_one_run(bench):
     assert job.summary().attempts == 2
     assert {o.uri[-1]: o.origin for o in job.results()}["c"] == f"{first.id}/2"
     assert any(f"6 items: 4 of {first.id}, 2 of this job" in words for words in bench.said)
-    assert sharers(bench.pipeline.store, first.id) == [job.id]
+    assert users(bench, first) == [job.id]
 
 
 def test_a_touched_file_has_not_changed(bench):
@@ -123,8 +129,8 @@ def test_a_chain_of_three_leads_to_the_job_that_computed(bench):
         f"{second.id}/5",
         None,
     ]
-    assert sharers(bench.pipeline.store, first.id) == sorted([second.id, third.id])
-    assert sharers(bench.pipeline.store, second.id) == [third.id]
+    assert users(bench, first) == [third.id, second.id]
+    assert users(bench, second) == [third.id]
 
 
 def test_items_twice_reordered_and_left_out(bench):
