@@ -4,6 +4,7 @@ import re
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from tidemill.errors import CallerError
 from tidemill.request import JobRequest
 
 COMMAND = ["cat", "{input}"]
+here: Any = Pipeline.local
+"""Called as an editor would not have it."""
 WRONG = {
     "command": (lambda p: p.submit("cat {input}", uris(1), queue="cpu"), "command is 'cat {input}'; it must be a list"),
     "word": (lambda p: p.submit(["sleep", 1], uris(1), queue="cpu"), "command[1] is 1; it must be a text. Write '1'."),
@@ -67,11 +70,11 @@ WRONG = {
         "`jobs` has no setting 'limt'. Did you mean 'limit'? It has: limit.",
     ),
     "keyword of a constructor": (
-        lambda p: Pipeline.local(**{"worker": 2}),
+        lambda p: here(worker=2),
         "`local` has no setting 'worker'. Did you mean 'wor",
     ),
     "workers": (
-        lambda p: Pipeline.local(**{"workers": "2"}),
+        lambda p: here(workers="2"),
         "workers is '2'; it must be a whole number of at least 1",
     ),
     "folder": (
@@ -138,9 +141,9 @@ def test_an_estimate_takes_sizes_and_times_as_a_submit_does(given, memory):
 
 
 def test_a_missing_argument_is_of_the_method():
-    job = pipeline()[0].submit(COMMAND, uris(1), queue="cpu")
+    fetch: Any = pipeline()[0].submit(COMMAND, uris(1), queue="cpu").fetch
     with pytest.raises(TypeError, match=re.escape("Job.fetch(): missing a required argument: 'folder'")):
-        job.fetch(*())
+        fetch()
 
 
 def test_numbers_of_numpy_are_indexes():
