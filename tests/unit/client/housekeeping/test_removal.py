@@ -171,6 +171,21 @@ def test_a_job_stays_that_another_one_runs_after_or_reads(made):
     check_used(made, finished(made, "masks"), items="job://masks/output")
 
 
+def test_a_job_stays_whose_outcomes_another_one_shares(made):
+    target, backend = made
+    first = finished(made)
+    second = target.submit(COMMAND, uris(4), queue="cpu", name="tiles", changed=True)
+    backend.run(target, second.id)
+    assert second.status().origins == {first.id: 3}
+    with pytest.raises(CallerError) as refused:
+        target.housekeeping.removal(first.id)
+    assert refused.value.fix == f"`tidemill rm {first.id} {second.id}` removes both."
+    target.housekeeping.removal(second.id).carry_out()
+    assert len(list(first.results())) == 3
+    target.housekeeping.removal(first.id).carry_out()
+    assert target.jobs() == []
+
+
 def test_a_job_stays_whose_state_another_one_begins_with(made):
     target, backend = made
     used = finished(made)
