@@ -7,6 +7,7 @@ from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
 from components.aws.ci.ci import AwsCi, AwsCiArgs
 from components.base import as_args
 from components.config.bootstrap_models import BootstrapConfig
+from components.protection import Protection, ProtectionArgs
 
 
 def make(config: BootstrapConfig) -> AwsBootstrap:
@@ -15,9 +16,14 @@ def make(config: BootstrapConfig) -> AwsBootstrap:
     account = AwsBootstrap(
         "tidemill",
         AwsBootstrapArgs(
-            service_linked_roles=config.service_linked_roles, purge=config.purge, tags=tags, replica=config.replica
+            service_linked_roles=config.service_linked_roles,
+            purge=config.purge,
+            tags=tags,
+            replica=config.replica,
+            purge_replica=config.purge_replica,
         ),
     )
+    made: list[pulumi.Resource] = [account]
     if account.replica_url is not None:
         pulumi.export("replica_url", account.replica_url)
     if config.ci:
@@ -33,4 +39,7 @@ def make(config: BootstrapConfig) -> AwsBootstrap:
         backend = pulumi.Output.concat(account.backend_url, "?region=", account_of(account).region)
         pulumi.export("ci", {"backend_url": backend, **login})
         pulumi.export("permission_boundaries", roles.boundary_arns)
+        made.append(roles)
+    last = pulumi.ResourceOptions(depends_on=made)
+    Protection("tidemill", ProtectionArgs(config.purge, "tidemill-bootstrap:purge"), last)
     return account

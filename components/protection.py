@@ -6,8 +6,6 @@ import pulumi
 
 from .base import as_args, token
 
-KEY = "tidemill:allow"
-
 
 @dataclass
 class ProtectionArgs:
@@ -15,6 +13,8 @@ class ProtectionArgs:
 
     purge: bool = False
     """True if everything may be destroyed."""
+    key: str = "tidemill:allow: [purge]"
+    """What sets `purge`, as people write it. The resource's name contains it, so that it never changes."""
 
 
 class Protection(pulumi.ComponentResource):
@@ -40,6 +40,6 @@ class Protection(pulumi.ComponentResource):
         args = as_args(ProtectionArgs, args)
         protect = pulumi.ResourceOptions(protect=not args.purge)
         super().__init__(
-            token(Protection), f"{name} ({KEY}: [purge] lifts this)", None, pulumi.ResourceOptions.merge(opts, protect)
+            token(Protection), f"{name} ({args.key} lifts this)", None, pulumi.ResourceOptions.merge(opts, protect)
         )
         self.register_outputs({})

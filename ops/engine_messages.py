@@ -77,7 +77,7 @@ def remedy(urn: str) -> str:
     kind = kinds.rpartition("$")[2]
     lift = f"tidemill:allow: [{'replace' if kind in _REPLACEABLE else 'purge'}]"
     if project in {home.project.name for home in HOMES.values()}:
-        lift = f"{project}:purge to true"
+        lift = f"{project}:{'purge_replica' if name.startswith('tidemill-replica-') else 'purge'} to true"
     give_up = f"set {lift} and run `pulumi up` before the change that removes it"
     if kind == _REPOSITORY:
         repository = name.partition("-registry-")[2] or name

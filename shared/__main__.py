@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from components import money
 from components.config.shared_models import PROJECT
+from components.protection import Protection, ProtectionArgs
 
 
 def main() -> None:
@@ -20,6 +21,8 @@ def main() -> None:
         pulumi.log.info(cost)
     # Imported late: a cloud's SDK takes seconds to load.
     home = import_module(f"shared.{config.cloud}").make(stack, config)
+    last = pulumi.ResourceOptions(depends_on=[home])
+    Protection(f"shared-{stack}", ProtectionArgs(config.purge, "tidemill-shared:purge"), last)
     pulumi.export("shared", home.shared)
     pulumi.export("registry_url", home.registry_url)
 

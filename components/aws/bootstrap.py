@@ -6,6 +6,7 @@ import pulumi
 import pulumi_aws as aws
 
 from ..base import as_args, token
+from ..protection import Protection, ProtectionArgs
 from .account import Account, account_of
 from .policy import Statement, allow, document, grant
 from .store import AwsStore, AwsStoreArgs
@@ -32,6 +33,8 @@ class AwsBootstrapArgs:
     """Tags of all taggable resources."""
     replica: str | None = None
     """Region of a replica of the state bucket; None for no replica."""
+    purge_replica: bool = False
+    """Lift the protection of the replica alone, and delete it with its copies once `replica` names it no more."""
 
 
 class AwsBootstrap(pulumi.ComponentResource):
@@ -83,11 +86,13 @@ class AwsBootstrap(pulumi.ComponentResource):
             replica = self._replicate(name, state, args, args.replica)
             self.replica_url = pulumi.Output.concat(replica.uri, "?region=", args.replica)
             self.replica_arn = replica.arn
-        self.register_outputs({"backend_url": self.backend_url, "secrets_provider": self.secrets_provider})
+        outputs = {"backend_url": self.backend_url, "secrets_provider": self.secrets_provider}
+        self.register_outputs({**outputs, "replica_url": self.replica_url, "replica_arn": self.replica_arn})
 
     def _replicate(self, name: str, state: AwsStore, args: AwsBootstrapArgs, region: str) -> AwsStore:
         """Copy what is written from now on to a bucket in another region; returns it."""
-        settings = AwsStoreArgs(kms_key="create", versioning=True, purge=args.purge, tags=args.tags, region=region)
+        purge = args.purge or args.purge_replica
+        settings = AwsStoreArgs(kms_key="create", versioning=True, purge=purge, tags=args.tags, region=region)
         replica = AwsStore(f"{name}-replica", settings, pulumi.ResourceOptions(parent=self))
         assert replica.key_arn is not None
         role = aws.iam.Role(
@@ -96,14 +101,14 @@ class AwsBootstrap(pulumi.ComponentResource):
             tags=args.tags,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        granted = grant(self, "copy", role, _copy_statements(state, replica))
+        granted = grant(self, "copy", role, _copy_statements(state, replica, account_of(self).number))
         destination = aws.s3.BucketReplicationConfigRuleDestinationArgs(
             bucket=replica.arn,
             encryption_configuration=aws.s3.BucketReplicationConfigRuleDestinationEncryptionConfigurationArgs(
                 replica_kms_key_id=replica.key_arn
             ),
         )
-        aws.s3.BucketReplicationConfig(
+        rules = aws.s3.BucketReplicationConfig(
             f"{name}-replication-rules",
             bucket=state.bucket,
             role=role.arn,
@@ -114,6 +119,9 @@ class AwsBootstrap(pulumi.ComponentResource):
             # S3 refuses it while one of the buckets has no versions.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[state, replica, granted]),
         )
+        # Named by its region: a replica that goes, or moves, stops here before the first of its parts is deleted.
+        last = pulumi.ResourceOptions(parent=self, depends_on=[replica, rules])
+        Protection(f"{name}-replica-{region}", ProtectionArgs(purge=purge, key="purge_replica"), last)
         return replica
 
 
@@ -132,18 +140,20 @@ def _s3_of(account: Account) -> Statement:
     }
 
 
-def _copy_statements(state: AwsStore, replica: AwsStore) -> list[Statement]:
-    """Read versions of the state and write them to the replica; no delete.
+def _copy_statements(state: AwsStore, replica: AwsStore, account: pulumi.Input[str]) -> list[Statement]:
+    """Read versions of the state and write them to the replica, where it is this account's; no delete.
 
     Source: as above, and https://docs.aws.amazon.com/AmazonS3/latest/userguide/replication-config-for-kms-objects.html
     """
     assert state.key_arn is not None
     assert replica.key_arn is not None
+    ours = {"StringEqualsIfExists": {"aws:ResourceAccount": account}}
     read = ["s3:GetObjectVersionAcl", "s3:GetObjectVersionForReplication", "s3:GetObjectVersionTagging"]
     return [
         allow(["s3:GetReplicationConfiguration", "s3:ListBucket"], [state.arn]),
         allow(read, [state.objects(".pulumi/*")]),
-        allow(["s3:ReplicateObject", "s3:ReplicateTags"], [replica.objects(".pulumi/*")]),
+        # A stranger may take the name of a replica that somebody deleted by hand.
+        allow(["s3:ReplicateObject", "s3:ReplicateTags"], [replica.objects(".pulumi/*")], ours),
         allow(["kms:Decrypt"], [state.key_arn]),
         allow(["kms:Encrypt", "kms:GenerateDataKey"], [replica.key_arn]),
     ]

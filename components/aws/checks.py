@@ -97,6 +97,9 @@ def check_bootstrap(config: BootstrapConfig, region: str | None) -> None:
     if config.replica and region and (config.replica == region or _partition(config.replica) != _partition(region)):
         allowed = f"another region than {region}, in the same partition of AWS"
         raise ConfigError(key_path(["replica"]), shown(config.replica), allowed, "Name the region of the copy")
+    if config.purge_replica and not config.replica:
+        fix = "Remove it: the next replica would begin without protection"
+        raise ConfigError(key_path(["purge_replica"]), "true", "true only with a replica", fix)
 
 
 def _partition(region: str) -> str:

@@ -41,6 +41,11 @@ class BootstrapConfig(Model):
         description="AWS: another region, which gets a copy of the state bucket (docs/upgrading.md). Costs $1 per "
         "month for its key, its storage, and about $0.02 per GB written.",
     )
+    purge_replica: bool = Field(
+        default=False,
+        description="AWS: lift the protection of the replica alone. After one `pulumi up`, remove it together with "
+        "`replica`, or name another region there.",
+    )
     ci: BootstrapCi | None = Field(default=None, description="CI's identities; docs/ci.md.")
 
     @field_validator("ci", "replica", mode="before")

@@ -195,6 +195,16 @@ def test_a_replica_is_closed_protected_and_of_the_other_region():
         assert rule["destination"]["encryptionConfiguration"] == {"replicaKmsKeyId": "arn:mock:Key:t-replica-key"}
 
 
+def test_a_replica_is_given_up_alone():
+    args = AwsBootstrapArgs(replica="us-east-1", purge_replica=True)
+    made = run(lambda: AwsBootstrap("t", args))
+    protected = {each.name for each in made.resources if each.options["protect"]}
+    assert protected == {"t-state-bucket", "t-state-key"}
+    kept = run(lambda: AwsBootstrap("t", AwsBootstrapArgs(replica="us-east-1")))
+    stop = kept.one("Protection")
+    assert (stop.name, stop.options["protect"]) == ("t-replica-us-east-1 (purge_replica lifts this)", True)
+
+
 def test_the_replications_role_reads_versions_and_adds_copies():
     made = run(lambda: AwsBootstrap("t", AwsBootstrapArgs(replica="us-east-1")))
     (trusted,) = made.document_of("t-replication", "assumeRolePolicy")
@@ -202,6 +212,8 @@ def test_the_replications_role_reads_versions_and_adds_copies():
     assert trusted["Condition"] == {"StringEqualsIfExists": {"aws:SourceAccount": "123456789012"}}
     statements = made.document_of("t-copy-t-replication")
     rights = {action: each["Resource"] for each in statements for action in each["Action"]}
+    (write,) = (each for each in statements if "s3:ReplicateObject" in each["Action"])
+    assert write["Condition"] == {"StringEqualsIfExists": {"aws:ResourceAccount": "123456789012"}}
     source, copy = "arn:mock:Bucket:t-state-bucket", "arn:mock:Bucket:t-replica-bucket"
     assert rights == {
         "s3:GetReplicationConfiguration": [source],

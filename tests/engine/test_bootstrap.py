@@ -46,6 +46,10 @@ def login(cloud, account):
     return of
 
 
+def held(account: Project) -> set[tuple[str, str]]:
+    return {(each["urn"], each["id"]) for each in account.resources()}
+
+
 def denied(cloud) -> set[tuple[str, str]]:
     """(a role's name without its suffix, action) of everything that was refused so far."""
     return {(each["principal"].rpartition("-")[0], each["action"]) for each in cloud.control("denied")}
@@ -79,11 +83,73 @@ def test_a_replica_comes_once_and_stays(cloud, account, before):
     assert account.up("--expect-no-changes").ok().plan == []
     s3 = client(cloud.env, "s3")
     url = account.outputs()["replica_url"]
+    resources = account.export()["deployment"]["resources"]
+    (told,) = (each["outputs"] for each in resources if each["type"] == "tidemill:index:AwsBootstrap")
+    assert told["replica_url"] == url
     name = url.removeprefix("s3://").removesuffix("?region=us-east-1")
     assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] is None, "S3's word for us-east-1"
     source = account.outputs()["backend_url"].removeprefix("s3://")
     (state, *_) = s3.get_bucket_replication(Bucket=source)["ReplicationConfiguration"]["Rules"]
     assert state["Destination"]["Bucket"] == f"arn:aws:s3:::{name}"
+
+
+def test_a_rule_that_is_changed_by_hand_is_drift(cloud, account):
+    s3 = client(cloud.env, "s3")
+    bucket = account.outputs()["backend_url"].removeprefix("s3://")
+    kept = s3.get_bucket_replication(Bucket=bucket)["ReplicationConfiguration"]
+    first, *others = kept["Rules"]
+    by_hand = [[{**first, "Status": "Disabled"}, *others], others, [{**first, "Filter": {"Prefix": "x"}}, *others]]
+    for rules in by_hand:
+        s3.put_bucket_replication(Bucket=bucket, ReplicationConfiguration={**kept, "Rules": rules})
+        assert account.preview("--refresh").ok().plan[-1] == "update BucketReplicationConfig tidemill-replication-rules"
+        account.up("--refresh").ok()
+        assert s3.get_bucket_replication(Bucket=bucket)["ReplicationConfiguration"] == kept
+    s3.delete_bucket_replication(Bucket=bucket)
+    assert account.preview("--refresh").ok().plan[-1] == "create BucketReplicationConfig tidemill-replication-rules"
+    account.up("--refresh").ok()
+
+
+def test_what_removes_or_moves_a_replica_stops_before_anything_is_done(cloud, account):
+    """Also without a preview, in which the engine would stop first. CI's boundaries alone are written before it does."""
+    standing, before = inventory(cloud.env), held(account)
+    assert "tidemill-bootstrap:purge lifts this" in account.destroy().refused().text
+    for region in ("", "eu-west-1"):
+        with account.config() as config:
+            config["tidemill-bootstrap:replica"] = region
+        account.up().refused()
+        assert (inventory(cloud.env), held(account)) == (standing, before)
+    with account.config() as config:
+        config["tidemill-bootstrap:purge_replica"] = True
+    told = account.preview().refused().text
+    assert "tidemill-replica-us-east-1 (purge_replica lifts this)" in told, "moved at once, its copies are in the way"
+    with account.config() as config:
+        config["tidemill-bootstrap:replica"] = "us-east-1"
+        del config["tidemill-bootstrap:purge_replica"]
+    assert all("tidemill-ci-boundary-" in line for line in account.up().ok().plan)
+    assert (inventory(cloud.env), held(account)) == (standing, before)
+
+
+def test_a_replica_moves_with_its_copies_while_the_state_stays_protected(cloud, account):
+    s3 = client(cloud.env, "s3")
+    old = account.outputs()["replica_url"].removeprefix("s3://").partition("?")[0]
+    s3.put_object(Bucket=old, Key=".pulumi/meta.yaml", Body=b"version: 1")
+    protected = {each["urn"] for each in account.resources() if each.get("protect") and "-state" in each["urn"]}
+    with account.config() as config:
+        config["tidemill-bootstrap:purge_replica"] = True
+    account.up().ok()
+    assert protected == {each["urn"] for each in account.resources() if each.get("protect")}
+    with account.config() as config:
+        config["tidemill-bootstrap:replica"] = "eu-west-1"
+        del config["tidemill-bootstrap:purge_replica"]
+    assert account.preview().ok().violations == []
+    account.up().ok()
+    new = account.outputs()["replica_url"].removeprefix("s3://").partition("?")[0]
+    assert s3.get_bucket_location(Bucket=new)["LocationConstraint"] == "eu-west-1"
+    assert old not in {each["Name"] for each in s3.list_buckets()["Buckets"]}
+    bucket = account.outputs()["backend_url"].removeprefix("s3://")
+    rules = s3.get_bucket_replication(Bucket=bucket)["ReplicationConfiguration"]["Rules"]
+    assert {rule["Destination"]["Bucket"] for rule in rules} == {f"arn:aws:s3:::{new}"}
+    assert account.up("--expect-no-changes").ok().plan == []
 
 
 def test_the_reader_compares_the_accounts_own_stack(cloud, account, login):
@@ -141,7 +207,9 @@ def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, l
 
 
 def test_the_account_goes_when_it_is_purged(cloud, account, before):
-    assert "protect" in account.destroy().refused().text
+    protected = held(account)
+    assert "tidemill-bootstrap:purge lifts this" in account.destroy().refused().text
+    assert held(account) == protected
     with account.config() as config:
         config["tidemill-bootstrap:purge"] = True
     account.up().ok()

@@ -35,11 +35,18 @@ def test_a_stack_that_the_backend_lacks_is_told_with_what_to_do():
     assert advice(["error: no such bucket"]) == []
 
 
-@pytest.mark.parametrize("home", ["bootstrap", "shared"])
-def test_a_stack_beside_the_teams_is_told_its_own_key(home):
-    urn = f"urn:pulumi:account::tidemill-{home}::tidemill:index:X$aws:s3/bucket:Bucket::tidemill-replica-bucket"
+@pytest.mark.parametrize(
+    ("home", "name", "key"),
+    [
+        ("bootstrap", "tidemill-state-bucket", "purge"),
+        ("bootstrap", "tidemill-replica-bucket", "purge_replica"),
+        ("shared", "shared-prod-registry-key", "purge"),
+    ],
+)
+def test_a_stack_beside_the_teams_is_told_its_own_key(home, name, key):
+    urn = f"urn:pulumi:account::tidemill-{home}::tidemill:index:X$aws:s3/bucket:Bucket::{name}"
     (told,) = advice([f'resource "{urn}" cannot be deleted because it is protected'])
-    assert f"set tidemill-{home}:purge to true and run `pulumi up`" in told
+    assert f"set tidemill-{home}:{key} to true and run `pulumi up`" in told
     assert "tidemill:allow" not in told
 
 

@@ -15,6 +15,7 @@ from moto.ec2.responses import EC2Response
 from moto.ec2.utils import EC2_RESOURCE_TO_PREFIX, random_id
 from moto.logs.metric_filters import MetricFilters
 from moto.s3.models import FakeDeleteMarker
+from moto.s3.responses import S3Response
 from moto.servicequotas.models import ServiceQuotasBackend
 
 from localcloud.aws.mended.method import method
@@ -27,9 +28,19 @@ _delete_nat_gateway = EC2Backend.delete_nat_gateway
 _add_filter = MetricFilters.add_filter
 _create_vpc = EC2Response.create_vpc
 _register_image = EC2Response.register_image
+_get_replication = S3Response.get_bucket_replication
 _get_quota = ServiceQuotasBackend.get_service_quota
 VCPU_QUOTAS = dict.fromkeys(("L-34B43A08", "L-3819A6DF", "L-7212CCBC", "L-1216C47A", "L-DB2E81BA", "L-417A185B"), 640.0)
 """The quota of an account that requested more than the few vCPUs of a new one."""
+
+
+@method(S3Response, "get_bucket_replication")
+def _whole_replication(self: S3Response) -> Any:
+    """Answer the rules whole; moto leaves out which objects they copy, and that they select encrypted ones."""
+    _get_replication(self)  # refuses a bucket without them
+    kept = self.backend.get_bucket_replication(self.bucket_name) or {}
+    whole = {"Role": kept["Role"], "Rules": kept["Rule"]}
+    return self.serialized(ActionResult({"ReplicationConfiguration": whole}))
 
 
 @method(ServiceQuotasBackend, "get_service_quota")

@@ -74,6 +74,8 @@ class Aws(Kind):
             row.setdefault("delete", [{"op": f"delete_{noun}", "params": one}])
         if "tagsAll" in references([row["create"], row.get("then", [])]):
             row.setdefault("tags", _tagging(service, first))
+        # Source: https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/provider/sdkv2/region.go
+        row["replace"] = [*row.get("replace", []), "region"]
         return Row(token=token, kind=self, **row)
 
     def check(self, token: str, inputs: dict[str, Any]) -> None:

@@ -90,6 +90,7 @@ def test_a_teams_stack_gets_no_login_of_an_administrators(folder, monkeypatch):
             ACCOUNT + "  tidemill-bootstrap:replica: us-west-2\n",
             'tidemill-bootstrap:replica: "us-west-2" is not allowed. Allowed: another region than us-west-2',
         ),
+        ("bootstrap", ACCOUNT + "  tidemill-bootstrap:purge_replica: true\n", "true only with a replica"),
         ("bootstrap", ACCOUNT + "  tidemill-bootstrap:replica: cn-north-1\n", "in the same partition of AWS"),
         ("bootstrap", ACCOUNT + "  tidemill-bootstrap:replica: us-esat-1\n", "a region of AWS. Did you mean us-"),
         (
