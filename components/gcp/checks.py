@@ -78,7 +78,8 @@ def check_shared(config: SharedConfig) -> None:
 def check_bootstrap(config: BootstrapConfig, _region: str | None) -> None:
     hint = "Leave it out; a bucket on GCP keeps its location: copy its objects elsewhere (docs/upgrading.md)"
     for key in ("replica", "purge_replica"):
-        common.refuse([], config, key, _ON_AWS, hint)
+        if getattr(config, key):  # the project has a default for both
+            common.refuse([], config, key, _ON_AWS, hint)
     if config.service_linked_roles != BootstrapConfig.model_fields["service_linked_roles"].default:
         common.refuse([], config, "service_linked_roles", _ON_AWS, "Leave it out; services on GCP have agents")
     if config.ci:

@@ -1,14 +1,14 @@
 """State: data that would be deleted, replaced, kept for a shorter time or left unprotected."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ops.engine_messages import remedy
 from ops.review import expiry
 from ops.review.diffs import at, parts, properties
 from ops.review.document import State, Step
 from ops.review.models import Finding, Kind
-from ops.review.values import is_unknown, number
+from ops.review.values import is_unknown, number, objects
 
 HOLDS = {
     "aws:s3/bucket:Bucket": "the bucket and every object in it",
@@ -53,6 +53,7 @@ _COPIES = {
     "gcp:logging/projectSink:ProjectSink": "log lines are no longer copied there",
 }
 _RETAINS = ("aws:cloudwatch/logGroup:LogGroup", "gcp:logging/projectBucketConfig:ProjectBucketConfig")
+_REPLICATION = "aws:s3/bucketReplicationConfig:BucketReplicationConfig"
 _OVERWRITTEN = "no longer keeps overwritten objects"
 _KEY = "new objects are no longer encrypted with your key"
 _DISKS = "disks of new machines are no longer encrypted with your key"
@@ -75,7 +76,7 @@ _SETTINGS: tuple[tuple[str, str, Any, Kind, str], ...] = (
         "backupPolicy.status", "ENABLED", "state-expires", "no longer backs up the file system",
     ),
     (
-        "aws:s3/bucketReplicationConfig:BucketReplicationConfig",
+        _REPLICATION,
         "rules", None, "state-expires", "new objects are no longer copied to the replica",
     ),
     ("gcp:storage/bucket:Bucket", "versioning.enabled", True, "state-expires", _OVERWRITTEN),
@@ -97,6 +98,19 @@ _STOPS = "tidemill:index:Protection"
 _FORCE = ("forceDestroy", "forceDelete", "deleteContentsOnDestroy")
 
 
+class _Copying(NamedTuple):
+    """A rule that copies."""
+
+    prefix: str
+    bucket: Any
+    deletions: bool
+    """Whether it copies deletions too."""
+
+    @property
+    def what(self) -> str:
+        return f"new objects under {self.prefix}" if self.prefix else "new objects"
+
+
 def findings(steps: list[Step]) -> Iterator[Finding]:
     """Findings of the kinds `state-lost`, `state-expires` and `protection-lifted`."""
     created, deleted = ({step.urn for step in steps if step.op == op} for op in ("create", "delete"))
@@ -113,6 +127,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         if step.op in ("update", "replace") or (step.op == "create" and not fresh):
             yield from expiry.findings(step)
         yield from _switched_off(step, deleted)
+        yield from _copied(step)
         yield from _narrower(step)
     if any(step.after for step in steps if step.type in _RETAINS):
         for step in steps:
@@ -213,3 +228,36 @@ def _switched_off(step: Step, deleted: set[str]) -> Iterator[Finding]:
         was, still = (bool(value) if on is None else value == on for value in sides)
         if step.type == kind and was and not still:
             yield Finding("high", finding, step.name, step.urn, title)
+
+
+def _copied(step: Step) -> Iterator[Finding]:
+    """A replication that stays, and copies less than before, elsewhere, or deletions too."""
+    if step.type != _REPLICATION or not step.after or is_unknown(step.new.get("rules")):
+        return
+    old, new = (_copying(side.get("rules")) for side in (step.old, step.new))
+    told: list[str] = []
+    for name, rule in old.items():
+        after = new.get(name)
+        if after is None or not rule.prefix.startswith(after.prefix):
+            told.append(f"{rule.what} are no longer copied to the replica")
+    for name, rule in new.items():
+        before = old.get(name)
+        if rule.deletions and not (before and before.deletions):
+            told.append("deletions are copied to the replica: it no longer has what is lost")
+        if before and rule.bucket != before.bucket and not is_unknown(rule.bucket):
+            told.append(f"{rule.what} are copied to {rule.bucket}, were to {before.bucket}")
+    for title in dict.fromkeys(told):
+        yield Finding("high", "state-expires", step.name, step.urn, title)
+
+
+def _copying(rules: Any) -> dict[str, _Copying]:
+    """The rules that are switched on, by their ids."""
+    return {
+        str(rule.get("id")): _Copying(
+            str(at(rule, parts("filter.prefix")) or ""),
+            at(rule, parts("destination.bucket")),
+            at(rule, parts("deleteMarkerReplication.status")) == "Enabled",
+        )
+        for rule in objects(rules)
+        if rule.get("status") == "Enabled"
+    }

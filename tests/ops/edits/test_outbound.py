@@ -149,8 +149,58 @@ def test_flow_logs_that_end_are_told_unless_their_network_goes():
     assert [(each.severity, each.title) for each in told(off, kind="protection-lifted")] == said
 
 
+REPLICATION = "aws:s3/bucketReplicationConfig:BucketReplicationConfig"
+
+
+def copied(name, prefix, *, status="Enabled", bucket="arn:aws:s3:::replica", deletions="Disabled"):
+    """A rule of a replication."""
+    return {
+        "id": name,
+        "status": status,
+        "filter": {"prefix": prefix},
+        "destination": {"bucket": bucket},
+        "deleteMarkerReplication": {"status": deletions},
+    }
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ([copied("states", "stacks/")], ["new objects under history/ are no longer copied to the replica"]),
+        (
+            [copied("states", "stacks/", status="Disabled"), copied("history", "history/")],
+            ["new objects under stacks/ are no longer copied to the replica"],
+        ),
+        (
+            [copied("states", "stacks/tidemill/"), copied("history", "history/")],
+            ["new objects under stacks/ are no longer copied to the replica"],
+        ),
+        (
+            [copied("states", "stacks/", deletions="Enabled"), copied("history", "history/")],
+            ["deletions are copied to the replica: it no longer has what is lost"],
+        ),
+        (
+            [copied("states", "stacks/", bucket="arn:aws:s3:::other"), copied("history", "history/")],
+            ["new objects under stacks/ are copied to arn:aws:s3:::other, were to arn:aws:s3:::replica"],
+        ),
+        (
+            [copied("states", "stacks/", status="Disabled")],
+            [f"new objects under {folder} are no longer copied to the replica" for folder in ("history/", "stacks/")],
+        ),
+        ([copied("states", "stacks/", bucket=UNKNOWN), copied("history", "history/")], []),
+        ([copied("states", ""), copied("history", "history/")], []),
+        (UNKNOWN, []),
+    ],
+)
+def test_a_replication_that_copies_less_or_elsewhere_is_told(rules, said):
+    old = {"bucket": "state", "rules": [copied("states", "stacks/"), copied("history", "history/")]}
+    changed = step("update", REPLICATION, old=old, new={"bucket": "state", "rules": rules}, diff={"rules": "update"})
+    assert [(each.severity, each.title) for each in told(changed, kind="state-expires")] == [
+        ("high", title) for title in said
+    ]
+
+
 def test_a_replication_that_ends_is_told():
-    replication = "aws:s3/bucketReplicationConfig:BucketReplicationConfig"
-    ended = step("delete", replication, old={"bucket": "state", "rules": [{"id": "states"}]})
+    ended = step("delete", REPLICATION, old={"bucket": "state", "rules": [copied("states", "stacks/")]})
     said = [("high", "new objects are no longer copied to the replica")]
     assert [(each.severity, each.title) for each in told(ended, kind="state-expires")] == said
