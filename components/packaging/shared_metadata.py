@@ -6,8 +6,9 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-PLATFORM = ("pulumi", "pyyaml")
-"""Of the dependency group `platform`: what the components import. The rest is for operators and localcloud."""
+PLATFORM = ("pulumi", "pulumi-policy", "pyyaml")
+"""Of the dependency group `platform`: what the components and the policy pack import. The rest is for operators and
+localcloud."""
 
 
 class SharedMetadata(MetadataHookInterface):

@@ -37,6 +37,8 @@ COMMANDS = {
     "queues": "List the queues of the pipeline and their machines.",
     "doctor": "Check your setup, with a fix for each problem.",
     "use": "Choose the default pipeline.",
+    "up": "Make a pipeline of your own, in your own account.",
+    "down": "Take your own pipeline away.",
     "completion": "Set up completion for bash, zsh or fish.",
 }
 

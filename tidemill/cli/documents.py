@@ -99,6 +99,23 @@ class ContextList:
 
 
 @dataclass(frozen=True)
+class UpDocument:
+    """`up --json`. Changes are numbers of resources by operation; without a pipeline it was a preview."""
+
+    stack: str
+    changes: dict[str, int]
+    pipeline: str | None
+
+
+@dataclass(frozen=True)
+class DownDocument:
+    """`down --json`."""
+
+    stack: str
+    removed: bool
+
+
+@dataclass(frozen=True)
 class FleetContract:
     """The contract between a GCP stack, its reconciler and its machines (tidemill/fleet.py)."""
 
@@ -216,6 +233,8 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "clean": ("What is removed, and what stays and why.", of(RemovalDocument)),
         "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, SERVICE_KEYS), list_of=True)(EMPTY)),
         "use": ("The contexts.", of(ContextList)),
+        "up": ("A pipeline of one's own, and what has changed.", of(UpDocument)),
+        "down": ("A pipeline that was taken away.", of(DownDocument)),
         "doctor": ("The checks and their findings.", of(DoctorDocument)),
         "error": ("Any command that fails.", of(ErrorDocument)),
     }

@@ -16,7 +16,12 @@ CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(
     r"(benchmarks|components|docs|examples|localcloud|ops|plugin|policy|stacks|tests|tidemill)(/[\w.-]+)+/?"
 )
-MADE = {"stacks/Pulumi.audio-dev.yaml", "stacks/Pulumi.zoo-dev.yaml", "tidemill/contexts.json"}
+MADE = {
+    "stacks/Pulumi.audio-dev.yaml",
+    "stacks/Pulumi.zoo-dev.yaml",
+    "tidemill/contexts.json",
+    "tidemill/personal/Pulumi.ada-personal.yaml",
+}
 """Files that commands on the pages write."""
 of_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

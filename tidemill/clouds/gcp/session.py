@@ -40,6 +40,7 @@ _SERVICES = {
     "monitoring": "monitoring.googleapis.com",
     "logging": "logging.googleapis.com",
     "artifactregistry": "artifactregistry.googleapis.com",
+    "storage": "storage.googleapis.com",
 }
 
 

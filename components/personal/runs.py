@@ -1,0 +1,105 @@
+"""Runs of the engine on this terminal: what is printed, who gets Ctrl-C, and how failures end."""
+
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pulumi
+from pulumi import automation
+from pulumi.automation import errors
+
+from tidemill.errors import CallerError, CloudError
+
+Say = Callable[[str], Any]
+"""Prints a line."""
+QUIET = (automation.OpType.SAME, automation.OpType.READ, automation.OpType.REFRESH)
+
+
+def take_away(stack: automation.Stack, say: Say) -> None:
+    """Delete everything of a stack whose program has lifted the protection.
+
+    The first run only brings that to what is protected: a stack that was never finished stays so, and one that was
+    deleted in part is not made again.
+    """
+    deployment = stack.export_stack().deployment or {}
+    if protected := [each["urn"] for each in deployment.get("resources") or [] if each.get("protect")]:
+        stack.up(**printing(say), target=protected)
+    stack.destroy(**printing(say))
+
+
+def printing(say: Say) -> dict[str, Any]:
+    """Options of a run that prints a line per change, violation and error."""
+
+    def show(event: automation.EngineEvent) -> None:
+        for line in _lines(event):
+            say(line)
+
+    return {"on_event": show, "suppress_outputs": True, "suppress_progress": True, "color": "never"}
+
+
+def _lines(event: automation.EngineEvent) -> Iterator[str]:
+    """Lines about an event, for people: a planned change, one that is done, what a rule says, or an error."""
+    if planned := event.resource_pre_event:
+        yield from _change(planned.metadata, "would ") if planned.planning else ()
+    elif done := event.res_outputs_event:
+        yield from _change(done.metadata) if not done.planning else ()
+    elif ruled := event.policy_event:
+        resource = (ruled.resource_urn or "").rpartition("::")[2]
+        yield f"{ruled.enforcement_level}  {ruled.policy_name}  {resource}: {_one_line(ruled.message)}"
+    elif (diagnostic := event.diagnostic_event) and diagnostic.severity == "error":
+        yield f"error: {diagnostic.message.strip()}"
+
+
+def _change(step: Any, would: str = "") -> Iterator[str]:
+    if step.op not in QUIET and step.provider:
+        yield f"  {would}{step.op.value}  {step.type}  {step.urn.rpartition('::')[2]}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Leave Ctrl-C to the engine, which finishes the steps that it has begun, and turn its failures into ours.
+
+    Without the first, this process would end while the engine still holds the stack's lock.
+
+    Raises:
+        CallerError: Somebody else is at it.
+        CloudError: The engine failed; its own lines have been printed.
+        KeyboardInterrupt: The caller interrupted it.
+    """
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+    try:
+        yield
+    except errors.ConcurrentUpdateError as error:
+        holder = re.search(r"created by (.+?)(?:\n|$)", str(error))
+        who = f" ({holder[1].strip()})" if holder else ""
+        raise CallerError(
+            f"Another `tidemill up` or `down` is at this pipeline{who}.",
+            "Wait for it. If it was killed, its lock is left: give --unlock.",
+        ) from None
+    except errors.CommandError as error:
+        if seen:
+            raise KeyboardInterrupt from None
+        raise CloudError(
+            f"Pulumi stopped: {_reason(str(error))}.",
+            "What it has made is recorded: the same command goes on from there.",
+        ) from None
+    except pulumi.RunError as error:
+        raise CallerError(str(error)) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if seen:
+        raise KeyboardInterrupt
+
+
+def _reason(text: str) -> str:
+    """The engine's first error in one line."""
+    lines = [line.strip() for line in text.splitlines()]
+    found = [line.partition("error: ")[2] for line in lines if "error: " in line]
+    return " ".join((found or ["see above"])[0].split()).rstrip(".:")
