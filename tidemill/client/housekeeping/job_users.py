@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 from tidemill import layout
-from tidemill.client.journal import known_spec, newest_specs
+from tidemill.client.journal import newest_specs
 from tidemill.job import JOB_PATTERN, JobSpec
-from tidemill.ledger.shared import sharers
 from tidemill.store import Store
-from tidemill.store.ahead import in_order
-
-_PARALLEL = 8
 
 
 def job_users(store: Store, jobs: Collection[str], since: datetime) -> dict[str, list[JobSpec]]:
-    """By job of `jobs`: the others that use it. None is older than the oldest of these, which was sent at `since`."""
-    users = _sharing(store, jobs)
+    """By job of `jobs`: the others that use it, the newest first. None of them is older than the oldest job, which was
+    sent at `since`."""
+    users: dict[str, list[JobSpec]] = {}
     for spec in newest_specs(store):
         if spec.created_at < since:
             break
         for job in _uses(store, spec).intersection(jobs):
-            users[job].append(spec)
+            users.setdefault(job, []).append(spec)
     return users
-
-
-def _sharing(store: Store, jobs: Collection[str]) -> dict[str, list[JobSpec]]:
-    """By job: the others that share its outcomes."""
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        found = dict(zip(jobs, in_order(pool, lambda job: sharers(store, job), jobs), strict=True))
-    # A job that is being removed has no spec any more.
-    return {job: [spec for other in ids if (spec := known_spec(store, other))] for job, ids in found.items()}
 
 
 def _uses(store: Store, spec: JobSpec) -> set[str]:
