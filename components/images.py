@@ -3,6 +3,7 @@
 import pulumi
 
 from .config import StackConfig, repository_of, shared_repository_of
+from .config.errors import nearest
 
 
 def resolve(
@@ -24,6 +25,19 @@ def named_images(config: StackConfig) -> list[str]:
     """All images that machines of the stack pull."""
     images = [image for queue in config.queues.values() for image in queue.images.values()]
     return [*images, *config.worker_images.values()]
+
+
+def unused_mirror(config: StackConfig, host: str) -> str | None:
+    """Why a mirror of a registry has no effect on a stack, as a sentence; None if an image lies in it."""
+    mirror = config.mirrors[host]
+    sections = (getattr(queue, config.cloud) for queue in config.queues.values())
+    fuse_images = (getattr(section, "fuse_image", None) or "" for section in sections)
+    images = [*named_images(config), *fuse_images]
+    if any(image.startswith(f"{mirror}/") for image in images):
+        return None
+    guess = nearest(host, {image.partition("/")[0] for image in images if "@" in image and "://" not in image})
+    meant = f"Did you mean {guess}?" if guess else "Correct the host, or leave the mirror out."
+    return f"no image of this stack is in {host}, so that nothing is pulled from {mirror}. {meant}"
 
 
 def own_repositories(config: StackConfig) -> list[str]:

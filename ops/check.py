@@ -17,6 +17,7 @@ from components.config import ConfigError, NewNetwork, StackConfig, from_file
 from components.config.errors import key_path, nearest, shown, unknown
 from components.config.load import read_file
 from components.config.ranges import derived
+from components.images import unused_mirror
 from components.schema import schema
 from ops import project
 from ops.clouds import facts
@@ -38,7 +39,8 @@ def check(stacks: tuple[str, ...], more: tuple[str, ...]) -> None:
 
     Checks the schema, rules between keys, names, waivers and duplicate pipelines.
 
-    Prints one line per invalid file and then exits 2; networks that overlap are warnings. It asks no cloud, so it
+    Prints one line per invalid file and then exits 2; networks that overlap, and mirrors without
+    an image, are warnings. It asks no cloud, so it
     cannot know whether the resources that a file names exist.
     """
     every = project.every_file()
@@ -48,7 +50,7 @@ def check(stacks: tuple[str, ...], more: tuple[str, ...]) -> None:
         click.echo(line, err=True)
     if faults:
         sys.exit(WRONG)
-    for line in overlaps(paths, [path for path in every if path not in paths]):
+    for line in [*overlaps(paths, [path for path in every if path not in paths]), *idle_mirrors(paths)]:
         click.echo(line, err=True)
     click.echo(f"All {len(paths)} stack files are valid." if len(paths) > 1 else f"{paths[0].name} is valid.")
 
@@ -84,6 +86,19 @@ def overlaps(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
         for other, path in combinations(ranges, 2)
         if (path in paths or other in paths) and ranges[path].overlaps(ranges[other])
     ]
+
+
+def idle_mirrors(paths: Iterable[Path]) -> list[str]:
+    """One line per mirror of a stack's own file that none of its images is in, such as for a misspelt host."""
+    lines = []
+    for path in paths:
+        if project.home_of(project.named(path)):
+            continue
+        config = from_file(path)
+        for host in read_file(path)["config"].get("tidemill:mirrors") or {}:
+            if why := unused_mirror(config, host):
+                lines.append(f"{path.name}: warning: {key_path(['mirrors', host])}: {why}")
+    return lines
 
 
 def _range(path: Path) -> IPv4Network | None:

@@ -11,19 +11,25 @@ _PART = r"[a-z0-9]+([._-]+[a-z0-9]+)*"
 ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?(?![^/])")
 """The host of a private registry of ECR."""
 _HUB = "docker.io"
-_HUBS = (_HUB, "index.docker.io", "registry-1.docker.io")
+_HUBS = (_HUB, "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com")
 _HTTPS = re.compile(r"\.?(:0*443)?$")
 """What a registry's host may end with and stay the same: the dot of a full domain name, and the port of HTTPS."""
 _PINNED = re.compile(r"(?!\w+://)(?P<name>[^@]+)@sha256:[0-9a-f]{64}")
 
 
 Mirrors = dict[
-    Annotated[str, matching(re.compile(_HOST), "a registry's host, such as docker.io or ghcr.io", 260)],
+    Annotated[
+        str,
+        matching(
+            re.compile(_HOST), "a registry's host in lower case without https:// and path, such as docker.io", 260
+        ),
+    ],
     Annotated[
         str,
         matching(
             re.compile(rf"{_HOST}(/{_PART})*"),
-            "host/path without https://, tag or digest, such as registry.example.com/docker-hub",
+            "host/path in lower case without https://, tag, digest or a slash at its end, such as "
+            "registry.example.com/docker-hub",
             300,
         ),
     ],

@@ -1,5 +1,6 @@
 """A stack's config with its images in the mirrors of their registries."""
 
+from .checks.images import OTHER_IMAGE
 from .errors import ConfigError, key_path, shown
 from .mirror_models import mirrored, one_name
 from .models import StackConfig
@@ -33,7 +34,11 @@ def _check(mirrors: dict[str, str]) -> None:
 
 
 def _queue(config: StackConfig, queue: Queue) -> Queue:
-    images = {name: mirrored(config.mirrors, image) for name, image in queue.images.items()}
+    # `python@sha256:…` stays, to be refused as without a mirror: an image of a queue names its registry.
+    images = {
+        name: mirrored(config.mirrors, image) if OTHER_IMAGE.fullmatch(image) else image
+        for name, image in queue.images.items()
+    }
     update: dict[str, object] = {"images": images}
     section = getattr(queue, config.cloud)
     if fuse_image := getattr(section, "fuse_image", None):

@@ -224,6 +224,26 @@ def test_networks_with_addresses_in_common_are_a_warning_that_names_both(stacks)
     assert run("vision-dev") == (0, "Pulumi.vision-dev.yaml is valid.\n")
 
 
+@pytest.mark.parametrize(
+    ("host", "meant"), [("gchr.io", "Did you mean ghcr.io?"), ("hub.docker.com", "Correct the host, or leave")]
+)
+def test_a_mirror_that_no_image_is_in_is_a_warning(stacks, host, meant):
+    """The engine would pull from the public registry without a word."""
+    image = f"ghcr.io/team/app@sha256:{64 * 'a'}"
+    text = GOOD.replace("team: vision", "team: tiny").replace("registry://preprocess:1", image)
+    assert image in text
+    file = stacks / "Pulumi.tiny-dev.yaml"
+    file.write_text(f"{text}  tidemill:mirrors: {{{host}: registry.example.com/ghcr}}\n")
+    code, told = run("tiny-dev")
+    assert code == 0
+    assert told.startswith(
+        f'Pulumi.tiny-dev.yaml: warning: tidemill:mirrors."{host}": no image of this stack is in {host}'
+    )
+    assert meant in told
+    file.write_text(f"{text}  tidemill:mirrors: {{ghcr.io: registry.example.com/ghcr}}\n")
+    assert run("tiny-dev") == (0, "Pulumi.tiny-dev.yaml is valid.\n")
+
+
 def test_a_range_that_a_pool_or_another_network_gives_is_not_known(stacks):
     add(stacks, "climate", "{create: {cidr: 10.0.0.0/16}}")
     add(stacks, "tiny", "{create: {ipam_pool: ipam-pool-0123456789abcdef0}}")

@@ -22,6 +22,7 @@ MIRRORS = {"docker.io": MIRROR, "ghcr.io": "registry.example.com:5000/ghcr"}
         ("docker.io/python:3.12-slim", f"{MIRROR}/library/python:3.12-slim"),
         ("index.docker.io/team/preprocess", f"{MIRROR}/team/preprocess"),
         ("registry-1.docker.io/python", f"{MIRROR}/library/python"),
+        ("registry.hub.docker.com/library/python", f"{MIRROR}/library/python"),
         ("team/preprocess", f"{MIRROR}/team/preprocess"),
         ("python", f"{MIRROR}/library/python"),
         ("python:3", f"{MIRROR}/library/python:3"),
@@ -60,6 +61,14 @@ def test_a_stack_is_read_with_the_images_that_machines_pull():
     assert config.queues["cpu"].gcp.fuse_image == f"{mirror}/library/{fuse}"
     assert config.worker_image == f"{mirror}/team/worker{DIGEST}"
     assert parse(config.model_dump(exclude_unset=True)) == config
+
+
+@pytest.mark.parametrize("mirrors", [{}, MIRRORS])
+def test_an_image_of_a_queue_names_its_registry_with_and_without_mirrors(mirrors):
+    queue = {**GOOD["queues"]["cpu"], "images": {"default": "python" + DIGEST}}
+    with pytest.raises(ConfigError) as caught:
+        parse({**GOOD, "queues": {"cpu": queue}, "mirrors": mirrors})
+    assert (caught.value.what, caught.value.value[:8]) == ("tidemill:queues.cpu.images.default", '"python@')
 
 
 def test_a_stack_without_mirrors_is_what_it_was():
