@@ -23,7 +23,7 @@ from tidemill.ledger.rounds import Round
 from tidemill.ledger.shared import SharedOutcomes, SharedReader
 from tidemill.ledger.tombstone import bury, covering
 from tidemill.manifest import ManifestIndex
-from tidemill.store import Store
+from tidemill.store import PAGE, Store
 from tidemill.store.ahead import in_order
 
 START_FAILURES = 5
@@ -179,6 +179,9 @@ class Ledger:
         folder = layout.of_round(self.job, number, "done")
         if not self.store.is_object_store:
             return {layout.chunk_of_done(entry.name): entry.modified for entry in self.store.entries(folder)}
+        first = self.store.page(folder)
+        if len(first) < PAGE:
+            return {layout.chunk_of_done(entry.name): entry.modified for entry in first}
         with ThreadPoolExecutor(_PARALLEL) as pool:
             shards = pool.map(lambda shard: list(self.store.entries(f"{folder}/{shard}")), layout.SHARDS)
             return {layout.chunk_of_done(entry.name): entry.modified for shard in shards for entry in shard}

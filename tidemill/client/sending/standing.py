@@ -63,12 +63,14 @@ class Standing:
         shared: Where the outcomes are.
         versions: Of the inputs that its outcomes follow from.
         expired: Items whose outcome expires too soon to be shared.
+        newest: The newest earlier job of the name.
     """
 
     items: int
     shared: SharedOutcomes
     versions: Versions
     expired: int = 0
+    newest: JobSpec | None = None
 
     @property
     def left(self) -> int:
@@ -170,6 +172,7 @@ def find_standing(
     picked = _Picked(spool)
     standing = Standing(spool.count, SharedOutcomes([], b""), versions.copy())
     for spec in islice(newest_specs(site.store, draft.name), EARLIER_JOBS):
+        standing.newest = standing.newest or spec
         if not picked.left:
             break
         try:
@@ -205,8 +208,6 @@ class _Picked:
 
     def take(self, earlier: _EarlierJob, versions: Versions, *, by_content: bool) -> None:
         """Take the outcomes of an earlier job that are missing."""
-        if not earlier.sources:
-            return
         numbers = [self._sources.setdefault(source, len(self._sources)) for source in earlier.sources]
         for item, source in enumerate(self._source):
             if source != _NONE:
@@ -255,6 +256,7 @@ class _EarlierJob:
         self._at: list[float] = []
         self.versions = Versions()
         self.sources: list[SharedRound] = []
+        self._hashes, self._order = array("q"), array("Q")
         same = spec.output == output if recipe is None else recipe == self._recipe
         if same:
             self._read(self._ledger.listing())
@@ -262,7 +264,7 @@ class _EarlierJob:
                 SharedRound(job=job, round=number, recipe=made, at=self._at[n])
                 for (job, number, made), n in self._numbers.items()
             ]
-        if self.sources:
+        if self.sources or any(self.too_old):
             self.versions = Versions.read(site.store, spec.job, items)
             self._hashes = array("q", map(hash, read_lines(site.store, spec.job, self._ledger.index())))
             self._order = array("Q", sorted(range(items), key=self._hashes.__getitem__))

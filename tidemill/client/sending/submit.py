@@ -88,7 +88,10 @@ def submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]:
     sent = _send(site, spec, existing, spool, plan, packed=checked.packed, named=named, log=request.log)
     if not named or existing is not None:
         return sent, None
-    found = _difference(site, sent.spec, identity, checked.packed, request.log)
+    earlier = _earlier(site, sent.spec) if standing is None else standing.newest
+    if earlier is None:
+        return sent, None
+    found = _difference(site, earlier, sent.spec, identity, checked.packed, log=request.log)
     if standing is not None and not sharing and (words := standing.offer()):
         request.log(words)
     return sent, found
@@ -104,12 +107,13 @@ def _plan(checked: CheckedRequest, request: JobRequest, standing: Standing) -> P
     return of_items_to_run(checked.plan, left, standing.runs(), request.max_parallel)
 
 
+def _earlier(site: Site, spec: JobSpec) -> JobSpec | None:
+    return next((one for one in newest_specs(site.store, spec.name) if one.job != spec.job), None)
+
+
 def _difference(
-    site: Site, spec: JobSpec, identity: JobIdentity, packed: CodeArchive | None, log: Log
+    site: Site, other: JobSpec, spec: JobSpec, identity: JobIdentity, packed: CodeArchive | None, *, log: Log
 ) -> Difference | None:
-    other = next((one for one in newest_specs(site.store, spec.name) if one.job != spec.job), None)
-    if other is None:
-        return None
     found = difference(site, other, spec, identity, packed)
     log(
         found.words(spec.job)
