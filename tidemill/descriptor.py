@@ -18,8 +18,8 @@ SCHEMA_VERSION = 1
 SPEC_VERSION = 7
 """The newest job spec that this Tidemill reads. With 2 a job may have a cost limit, with 3 the lists of a large round
 may be in an object of their own, with 4 items may have state and placeholders of their own, with 5 its end may be told,
-with 6 items may be values. What needs nothing newer is written as 1, for workers of older stacks
-(`tidemill.job.spec_version`)."""
+with 6 items may be values, with 7 programs may be given personal secrets. What needs nothing newer is written as 1, for
+workers of older stacks (`tidemill.job.spec_version`)."""
 MIN_WORKER = "0.1.0"
 """The oldest worker whose exit codes fit the retry rules of today's stacks."""
 
@@ -218,6 +218,13 @@ class Descriptor(_Model):
     expire_jobs_after_days: int | None = Field(
         default=None,
         description="Days after which jobs and uploads are deleted; null for never.",
+    )
+
+    secrets: str | None = Field(
+        default=None,
+        exclude_if=lambda secret: secret is None,
+        description="The secret that holds the personal secrets of its only submitter: an ARN, or the full name of one "
+        "of Secret Manager; null where it keeps none.",
     )
 
     @property

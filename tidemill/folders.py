@@ -21,6 +21,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
 
 
+def config_folder() -> Path:
+    """The user's config folder for Tidemill."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tidemill"
+
+
 def local_scratch() -> Path:
     """The folder of this user's runs on this machine: their workers, unpacked code, and clients' temporary files."""
     return Path(os.environ.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir(), f"tidemill-{os.getuid()}"))

@@ -153,6 +153,8 @@ class JobSpec(BaseModel):
     slots: Annotated[int, Part()] = Field(default=1, ge=1, le=1024)
     stage_input: bool | None = None
     env: Annotated[dict[str, str], Part()] = Field(default_factory=dict)
+    secrets: Annotated[list[str], Part(since=7)] = Field(default_factory=list)
+    """Names of personal secrets that its programs find as variables. Their values are never in the store."""
     code: Annotated[str | None, Part()] = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """SHA-256 of the folder of code that it was submitted with; a retry's round may name another."""
     placeholders: Annotated[list[str], Part(since=4)] = Field(default_factory=list)

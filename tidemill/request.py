@@ -110,6 +110,8 @@ class JobRequest:
         timeout_seconds: Limit of one attempt; None for an hour, and with `state` for seven days.
         output: URI prefix of the outputs; None for `<store>/out/<job>`.
         env: Variables of the program, stored in clear text.
+        secrets: Names of personal secrets (`Pipeline.secrets`), which the program finds as variables. Their values are
+            in no object of the store.
         code: A folder that travels with the job: `{code}` in the command, `TIDEMILL_CODE` and first on PYTHONPATH.
             The image's own pip installs its `requirements.txt` once per machine.
             Or a repository, such as `git+https://github.com/team/vision@main#subdirectory=training`.
@@ -199,6 +201,14 @@ class JobRequest:
         metavar="KEY=VALUE",
         must="names made of letters, digits and '_', with text values",
         fix="Give a text by each name.",
+    )
+    secrets: Sequence[str] = option(
+        default=(),
+        help="Variable of the program with the value that `tidemill secret set NAME` keeps. Repeatable.",
+        flag="--secret",
+        metavar="NAME",
+        must="names of personal secrets",
+        fix="Give a list of names, such as HF_TOKEN.",
     )
     code: str | Path | Checkout | None = option(
         "Folder to send with the job; its requirements.txt is installed. Or git+https://HOST/REPOSITORY@BRANCH.",

@@ -18,7 +18,10 @@ VALUE = re.compile(rf"-----BEGIN [A-Z ]*PRIVATE KEY|{_TOKEN}")
 """Of a variable."""
 FOLDERS = frozenset({".aws", ".azure", ".config/gcloud", ".config/gh", ".gnupg", ".kube", ".pulumi", ".ssh"})
 """Where programs keep a person's logins."""
-INSTEAD = "Ask the stack's owner to declare what machines need under tidemill:queues.<queue>.secrets."
+INSTEAD = (
+    "Keep it with `tidemill secret set NAME` and name it in `secrets`, or ask the stack's owner to declare it under "
+    "tidemill:queues.<queue>.secrets."
+)
 _OF_NAMES = re.VERBOSE | re.IGNORECASE
 # `re` compiles the next two when a file is looked at: every start of a command would wait for it.
 _FILES = r"""(\.env(\.(?!([\w.-]+\.)?(example|sample|template|dist|defaults?)$)[\w.-]+)?

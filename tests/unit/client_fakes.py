@@ -15,6 +15,7 @@ from tidemill.descriptor import AwsQueue, Descriptor, Image, Machine, Queue, Res
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.digest import UNKNOWN, RunFacts
 from tidemill.manifest import read_chunk
+from tidemill.secrets.secret_store import SecretStore
 from tidemill.services.backend import Array, ArrayState, Backend, QueueState, Shape
 from tidemill.services.batch import SERVICE as BATCH
 from tidemill.store import Store
@@ -48,10 +49,14 @@ class FakeBackend(Backend, Account):
         self.refuse_after: int | None = None
         self.lines: list[LogLine] = []
         self.state = QueueState(True, True, "enabled, valid")
+        self.secret_store: SecretStore | None = None
         self._ids = itertools.count()
 
     def user(self) -> str:
         return "ada"
+
+    def secrets(self) -> SecretStore | None:
+        return self.secret_store
 
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
         for array in arrays:

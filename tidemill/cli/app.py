@@ -35,6 +35,7 @@ COMMANDS = {
     "rm": "Remove jobs with all that is kept of them.",
     "clean": "Remove old jobs, and what no job uses.",
     "queues": "List the queues of the pipeline and their machines.",
+    "secret": "Keep secrets of your own, for your jobs.",
     "doctor": "Check your setup, with a fix for each problem.",
     "use": "Choose the default pipeline.",
     "up": "Make a pipeline of your own, in your own account.",

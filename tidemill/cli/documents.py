@@ -116,6 +116,14 @@ class DownDocument:
 
 
 @dataclass(frozen=True)
+class SecretList:
+    """`secret --json`."""
+
+    place: str
+    secrets: list[str]
+
+
+@dataclass(frozen=True)
 class FleetContract:
     """The contract between a GCP stack, its reconciler and its machines (tidemill/fleet.py)."""
 
@@ -235,6 +243,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "use": ("The contexts.", of(ContextList)),
         "up": ("A pipeline of one's own, and what has changed.", of(UpDocument)),
         "down": ("A pipeline that was taken away.", of(DownDocument)),
+        "secret": ("The names of the secrets that are set.", of(SecretList)),
         "doctor": ("The checks and their findings.", of(DoctorDocument)),
         "error": ("Any command that fails.", of(ErrorDocument)),
     }

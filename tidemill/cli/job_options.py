@@ -32,7 +32,7 @@ class ProgramAfterDashes(click.Command):
 
 
 _HOW = (
-    *("attempts", "output", "env", "max_parallel", "inputs", "code", "libs", "tags", "metrics", "pip_index"),
+    *("attempts", "output", "env", "secrets", "max_parallel", "inputs", "code", "libs", "tags", "metrics", "pip_index"),
     *("wheelhouse", "notify", "after", "after_success", "max_usd", "usd_per_item_hour"),
 )
 _OF_STATE = tuple(f"state.{name}" for name in STATE)

@@ -13,6 +13,7 @@ from tidemill.client.housekeeping import Housekeeping
 from tidemill.client.job import Job
 from tidemill.client.journal import find_spec, newest_specs
 from tidemill.client.keywords import KEYWORDS, naming_mistakes, taking
+from tidemill.client.secrets import PersonalSecrets, store_of
 from tidemill.client.sending.train import training
 from tidemill.client.site import Site, read_site
 from tidemill.client.watch.job_rows import JobRow, job_rows
@@ -102,6 +103,16 @@ class Pipeline:
             True
         """
         return self.site.store
+
+    @property
+    def secrets(self) -> PersonalSecrets:
+        """The caller's own secrets for jobs. A pipeline that several people may submit to keeps none (`CallerError`).
+
+        Example:
+            >>> pipeline.secrets.names()
+            []
+        """
+        return PersonalSecrets(store_of(self.site))
 
     @taking(JobRequest, KEYWORDS)
     def submit(self, request: JobRequest) -> Job:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from tidemill.clouds.clock import CloudClock
 from tidemill.errors import CloudError
+from tidemill.secrets.secret_store import SecretStore
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ class Account(ABC):
     def publish(self, topic: str, subject: str, text: str, fields: Mapping[str, str]) -> None:
         """Send a message to a topic, with its figures for programs."""
         raise CloudError(f"{topic} is a topic of another cloud.")
+
+    def secrets(self) -> SecretStore | None:
+        """Where the caller keeps secrets for jobs of the pipeline; None where it keeps nobody's."""
+        return None
 
     @abstractmethod
     def logs(self, search: LogSearch) -> Iterator[LogLine]:

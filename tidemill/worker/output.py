@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import IO, Any, Protocol
 
@@ -24,6 +24,10 @@ _item_bytes = ITEM_BYTES
 Sink = Callable[[list[tuple[dict[str, Any], int]]], None]
 _sink: Sink | None = None
 _queue: dict[str, str] = {}
+_redacted: tuple[str, ...] = ()
+LEAST_REDACTED = 6
+"""Characters: a shorter value would be found in too much that is no secret."""
+REDACTED = "***"
 
 
 def write_to(file: IO[bytes]) -> None:
@@ -44,7 +48,24 @@ def limit_items(size: int) -> None:
     _item_bytes = size
 
 
+def redact(values: Iterable[str]) -> None:
+    """From now on no line and no error of an item shows these values, nor a line of one."""
+    global _redacted  # noqa: PLW0603 a process has one log
+    parts = {part for value in values for part in (value, *value.splitlines()) if len(part) >= LEAST_REDACTED}
+    # The longest first, so that no rest of it stays.
+    _redacted = tuple(sorted(parts.union(_redacted), key=len, reverse=True))
+
+
+def redacted(text: str) -> str:
+    """A text without the values of secrets."""
+    for value in _redacted:
+        text = text.replace(value, REDACTED)
+    return text
+
+
 def emit(lines: list[dict[str, Any]]) -> None:
+    if _redacted:
+        lines = [{key: redacted(it) if isinstance(it, str) else it for key, it in line.items()} for line in lines]
     stamp = {} if _file is None else {"at": round(time.time(), 3)}
     texts = [json.dumps(stamp | line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines]
     data = "".join(texts)
@@ -106,7 +127,8 @@ class ItemOutput:
         """Bytes that the program wrote to ``stdout`` or ``stderr``."""
         if stream == "stderr":
             self._tail += data
-            del self._tail[:-TAIL_BYTES]
+            # Whole secrets, so that none is cut where it begins.
+            del self._tail[: -TAIL_BYTES - len(max(_redacted, key=len, default="").encode())]
         partial = self._partial[stream]
         partial += data
         *lines, rest = partial.split(b"\n")
@@ -136,7 +158,7 @@ class ItemOutput:
         self._last.clear()
 
     def tail(self) -> str:
-        return self._tail.decode("utf-8", "replace").strip()
+        return redacted(self._tail.decode("utf-8", "replace")).strip()[-TAIL_BYTES:]
 
     def _pass_on(self, stream: str, lines: list[bytes]) -> None:
         passed = []

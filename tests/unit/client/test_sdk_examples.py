@@ -12,9 +12,11 @@ from tests.unit.client_fakes import outcome, pipeline, ran, uris
 from tidemill.client import Job, Pipeline
 from tidemill.client.housekeeping import Housekeeping
 from tidemill.client.rounds import deliveries
+from tidemill.client.secrets import PersonalSecrets
 from tidemill.clouds.account import LogLine
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.ledger import Ledger
+from tidemill.secrets.local import LocalSecrets
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 INTERNAL = {"backend"}
@@ -33,7 +35,7 @@ def public(kind):
 
 
 EXAMPLES = {"tidemill": tidemill, "Pipeline": Pipeline, "Job": Job, "Sweep": tidemill.Sweep}
-EXAMPLES |= public(Pipeline) | public(Job) | public(Housekeeping)
+EXAMPLES |= public(Pipeline) | public(Job) | public(Housekeeping) | {"PersonalSecrets": PersonalSecrets}
 
 
 @pytest.fixture
@@ -41,6 +43,7 @@ def world(patch_time, monkeypatch, tmp_path):
     """The world of an example: a pipeline, and a finished job of three items, one of them failed."""
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
     made, backend = pipeline(max_spec=SPEC_VERSION)
+    backend.secret_store = LocalSecrets()
     job = made.submit(["python3", "features.py", "{input}", "{output}"], uris(3), queue="cpu", name="tiles")
     outcomes = [outcome(n, f"s3://raw/{n}.jpg", failed=n == 1) for n in range(3)]
     for chunk in range(job.spec.chunks_total):

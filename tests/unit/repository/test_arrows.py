@@ -159,7 +159,7 @@ CLIENT_FLOORS = [
     ["watch"],
     ["rounds", "report"],
     ["plan", "upload"],
-    ["items", "program", "health"],
+    ["items", "program", "health", "secrets"],
     ["arguments", "journal", "keywords", "site", "this_machine"],
 ]
 

@@ -21,6 +21,7 @@ MADE = {
     "stacks/Pulumi.zoo-dev.yaml",
     "tidemill/contexts.json",
     "tidemill/personal/Pulumi.ada-personal.yaml",
+    "tidemill/secrets.json",
 }
 """Files that commands on the pages write."""
 of_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

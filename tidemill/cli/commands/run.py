@@ -109,6 +109,10 @@ def work(
     job = send(pipeline)
     if continues and job.cancelled:
         raise CallerError(f"{job.id} is cancelled.", f"`tidemill resume {job.id}` enqueues what is left of it.")
+    if continues and job.spec.secrets:
+        from tidemill.client.secrets import check_set
+
+        check_set(pipeline.site, job.spec.secrets)
     for words in job.stale() if continues else ():
         click.echo(words, err=True)
     wait_for_others(job)

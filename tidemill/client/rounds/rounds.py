@@ -18,6 +18,7 @@ from tidemill.client.program.round_code import OtherCode
 from tidemill.client.rounds.deliveries import known_arrays, queue_of, reconcile
 from tidemill.client.rounds.enqueue import LOOK_SECONDS, definition_of, enqueue, write_first_round
 from tidemill.client.rounds.predecessors import check_gate
+from tidemill.client.secrets import check_set
 from tidemill.client.site import Log, Site
 from tidemill.clouds.account import ignore
 from tidemill.completion import owners
@@ -85,6 +86,7 @@ def resume(site: Site, spec: JobSpec, max_usd: float | None = None) -> RoundResu
         CloudError: The store or the queue refused. The same call may be made again.
     """
     check_new_limit(max_usd)
+    check_set(site, spec.secrets)
     ledger = Ledger(site.store, spec.job, spec.manifest)
     queue_of(site, spec)
     gate = check_gate(site, ledger, spec)
@@ -208,6 +210,7 @@ def retry(site: Site, spec: JobSpec, asked: RetryRequest) -> RoundResult:
     """Run items that have an outcome again, in a new round. See `Job.retry`."""
     ledger, items, max_usd = Ledger(site.store, spec.job, spec.manifest), asked.items, asked.max_usd
     check_new_limit(max_usd)
+    check_set(site, spec.secrets)
     if asked.group is not None:
         items = items_of_group(spec.job, ledger.outcomes(), asked.group)
     from tidemill.client.program.git_code import check_libs

@@ -33,6 +33,7 @@ from tidemill.client.program.function import ShippedFunction, by_name, takes_inp
 from tidemill.client.program.git_code import Checkout, check_libs, opened
 from tidemill.client.rounds.job_uris import References
 from tidemill.client.rounds.predecessors import resolve_after
+from tidemill.client.secrets import asked, check_set
 from tidemill.client.sending.job_inputs import GivenItems, gather
 from tidemill.client.sending.standing import check_asked
 from tidemill.client.site import Log, Site
@@ -85,6 +86,7 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
     log = request.log
     draft, place, code, packed = _draft(site, request, function)
     _check_version(site, draft)
+    check_set(site, draft.secrets)
     check_state(draft)
     early = expires_early(draft, site.descriptor.expire_jobs_after_days)
     for words in (early, None if site.local else long_on_spot(draft, place.queue, request.item_seconds)):
@@ -191,7 +193,7 @@ def _draft(
         request.log(f"`slots` has no effect on {cloud}: a machine runs as many items side by side as fit.")
     state = with_origin(site.store, settings_of(request.state))
     check_libs(request.libs, request.code)
-    code = opened(request.code)
+    code, env = opened(request.code), mapping("env", request.env)
     folder = None if code is None else _folder(code)
     fields = {
         **fields_of(request.items),
@@ -202,7 +204,8 @@ def _draft(
         "timeout_seconds": timeout_of(request.timeout_seconds, state),
         "state": state,
         "inputs": {name: str(value) for name, value in mapping("inputs", request.inputs).items()},
-        "env": mapping("env", request.env),
+        "env": env,
+        "secrets": asked(request.secrets, env),
         "keep_values": request.function is not None,
         "item_type": function and function.item_type,
         "limit": new_limit(site, place, request.max_usd, request.usd_per_item_hour, request.log),

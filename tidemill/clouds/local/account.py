@@ -11,6 +11,7 @@ from pathlib import Path
 from tidemill.clouds.account import Account, LogLine, LogSearch
 from tidemill.clouds.local.desk import Desk
 from tidemill.descriptor import Descriptor
+from tidemill.secrets.local import LocalSecrets
 
 
 class LocalAccount(Account):
@@ -27,6 +28,9 @@ class LocalAccount(Account):
             return getpass.getuser()
         except (KeyError, OSError):
             return str(os.getuid())
+
+    def secrets(self) -> LocalSecrets:
+        return LocalSecrets()
 
     def logs(self, search: LogSearch) -> Iterator[LogLine]:
         desk = Desk(self._store, search.job)

@@ -123,9 +123,10 @@ class JobCache:
         meanwhile.
 
         Raises:
-            NotReadyError: An input cannot be fetched, or packages not be installed; the job has been told.
+            NotReadyError: An input cannot be fetched, packages not be installed, or a secret is not set; the job has
+                been told.
             TamperedError: Its code is not what was submitted; the job is cancelled.
-            StoreError: The store did not answer, or the disk is full.
+            StoreError: The store or the secret store did not answer, or the disk is full.
         """
         number, env = job.round.round, {**self._base_env, **job.spec.env}
         try:
@@ -136,6 +137,8 @@ class JobCache:
             if job.round.code:
                 code = self._runners.codes(self._store).ready(job.id, job.round.code, job.spec, env)
                 job.spec, env = code.spec(job.spec), code.environment(env)
+            # Last: what installs packages needs none.
+            env |= self._runners.secrets(job.spec)
         except StoppedError:
             return False
         except TamperedError as error:

@@ -26,7 +26,7 @@ from tidemill.worker.items.task import Task
 from tidemill.worker.machine.scratch import Scratch
 from tidemill.worker.machine.slots import Slot, SlotPool
 from tidemill.worker.machine.stop import Stop
-from tidemill.worker.output import log, log_event
+from tidemill.worker.output import log, log_event, redacted
 
 BATCH_SECONDS = 0.1
 """How long the items that a slot takes at once should last together."""
@@ -257,7 +257,7 @@ class RunningItems:
         """A slot failed unexpectedly: that counts as a death of the item that was running in it."""
         index = batch.slot.current
         item = batch.tasks[0].item.index if index is None else index
-        text = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
+        text = redacted(f"{type(error).__name__}: {error}")[:ERROR_CHARACTERS]
         trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS:]
         code = int(WorkerExit.BROKEN)
         message = f"the worker failed on an item: {text}"
@@ -266,6 +266,8 @@ class RunningItems:
 
     def _record(self, chunk: ChunkRun, outcome: Outcome) -> None:
         job = chunk.job
+        if outcome.error:
+            outcome.error = redacted(outcome.error)
         if outcome.status == "failed":
             log_event("item", "item failed", "warning", **chunk.labels, item=outcome.index, **_failure(outcome))
         chunk.finished(outcome)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemill.job import JobSpec
 from tidemill.store import Store
 from tidemill.worker.items.function import FunctionRunner
 from tidemill.worker.items.inputs import InputCache
@@ -17,6 +18,7 @@ from tidemill.worker.machine.scratch import Scratch
 from tidemill.worker.machine.slots import Slot
 from tidemill.worker.machine.stop import Stop
 from tidemill.worker.programs.programs import Programs
+from tidemill.worker.secrets import OfJob, no_secrets, secrets_of
 
 if TYPE_CHECKING:
     from tidemill.worker.items.code import CodeCache
@@ -25,10 +27,14 @@ PYTHON = "python3"
 
 
 class Runners:
-    """Runs items; shared by the slots of a worker. Functions run in the image's interpreter, `python`."""
+    """Runs items; shared by the slots of a worker. Functions run in the image's interpreter, `python`. `given` has the
+    secrets that a job may ask for."""
 
-    def __init__(self, staging: Staging, scratch: Scratch, stop: Stop, python: str = PYTHON) -> None:
+    def __init__(
+        self, staging: Staging, scratch: Scratch, stop: Stop, python: str = PYTHON, given: OfJob = no_secrets
+    ) -> None:
         self._staging, self._scratch, self._stop, self._python = staging, scratch, stop, python
+        self._given = given
         self._programs = Programs(stop)
         self._commands = CommandRunner(self._programs, staging, scratch)
         self._functions: dict[int, FunctionRunner] = {}
@@ -44,6 +50,10 @@ class Runners:
 
     def inputs(self, store: Store) -> InputCache:
         return InputCache(self._shared, store, self._staging.stores, self._stop)
+
+    def secrets(self, spec: JobSpec) -> Mapping[str, str]:
+        """See `secrets_of`."""
+        return secrets_of(spec, self._given)
 
     @property
     def _shared(self) -> Path:

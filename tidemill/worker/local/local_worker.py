@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tidemill.descriptor import WorkerExit
+from tidemill.secrets.local import LocalSecrets
 from tidemill.services.local.lease import LocalLeases, Run, send
 from tidemill.store import Store, Stores
 from tidemill.worker.chunks.running_items import ERROR_CHARACTERS
@@ -56,7 +57,7 @@ def _serve(run: Run, name: str, keeper: socket.socket, stop: Stop) -> int:
         # Items in a cloud are read by the login of the person who runs this.
         staging = Staging(Stores(store, user_login=True), scratch)
         try:
-            runners = Runners(staging, scratch, stop, run.python or PYTHON)
+            runners = Runners(staging, scratch, stop, run.python or PYTHON, LocalSecrets().of_job)
             base_env, leases = child_environment(os.environ), LocalLeases(keeper)
             return Worker(store, leases, runners, scratch=scratch, stop=stop, base_env=base_env, slots=1).run()
         finally:
