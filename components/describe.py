@@ -33,6 +33,7 @@ def describe(
     store_uri: pulumi.Input[str],
     log_group: pulumi.Input[str],
     queues: Sequence[Described],
+    secrets: pulumi.Input[str] | None = None,
 ) -> pulumi.Output[dict[str, Any]]:
     """The descriptor as plain data, checked against its model once all its values are known."""
     blocks = {name: {**block, **_service(config, name)} for each in queues for name, block in each.described().items()}
@@ -54,6 +55,7 @@ def describe(
             "expire_jobs_after_days": config.store.expire_jobs_after_days,
             "max_spec": SPEC_VERSION,
             "channels": config.monitoring.job_channels,
+            "secrets": secrets,
         }
     )
     return content.apply(_checked)

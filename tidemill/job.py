@@ -155,6 +155,8 @@ class JobSpec(BaseModel):
     env: Annotated[dict[str, str], Part()] = Field(default_factory=dict)
     secrets: Annotated[list[str], Part(since=7)] = Field(default_factory=list)
     """Names of personal secrets that its programs find as variables. Their values are never in the store."""
+    secret_store: Annotated[str | None, Part(since=7, identity=False)] = None
+    """The name of the cloud's secret that holds them; None for this machine's."""
     code: Annotated[str | None, Part()] = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """SHA-256 of the folder of code that it was submitted with; a retry's round may name another."""
     placeholders: Annotated[list[str], Part(since=4)] = Field(default_factory=list)

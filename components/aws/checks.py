@@ -10,6 +10,7 @@ from ..config.checks import common
 from ..config.checks.file_systems import check_on_aws
 from ..config.checks.images import STACKS_IMAGE
 from ..config.checks.imports import check_aws_imports
+from ..config.checks.personal_secrets import check_person
 from ..config.checks.place import check_region
 from ..config.checks.policies import check_policies
 from ..config.errors import ConfigError, key_path, missing, shown
@@ -18,7 +19,7 @@ from ..config.models import Budget, Images, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.network_models import NewNetwork
 from ..config.shared_models import SharedConfig
-from ..config.types import AWS_KEY, AWS_PRINCIPAL, SNS_TOPIC
+from ..config.types import AWS_KEY, AWS_PERSON, AWS_PRINCIPAL, SNS_TOPIC
 
 LONGEST_NAME = 36
 """Team, hyphen and environment: what is left of IAM's 64 for a role's suffix and auto-naming.
@@ -57,6 +58,8 @@ def check_stack(config: StackConfig) -> None:
         _worker(key, image)
     _size(config)
     check_policies(config)
+    allowed = "the ARN of an IAM user, or of a role session of IAM Identity Center"
+    check_person(config.access, AWS_PERSON, allowed)
 
 
 def _worker(key: str, image: str) -> None:

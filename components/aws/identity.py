@@ -11,9 +11,10 @@ from ..config.later import is_plain, plain
 from ..outputs import whole
 from .account import Account, account_of
 from .key import use_keys
-from .policy import Statement, allow, document, grant, trust
+from .policy import Statement, allow, deny, document, grant, trust
 
 _TASKS = "ecs-tasks.amazonaws.com"
+_READ_SECRET, _WRITE_SECRET = "secretsmanager:GetSecretValue", "secretsmanager:PutSecretValue"
 
 
 @dataclass
@@ -33,10 +34,11 @@ class AwsIdentity(pulumi.ComponentResource):
 
     Makes: instance role with the ECS agent's permissions and its instance profile, execution role, job role; the latter
     two have no permissions until another component grants some. `grant_submitters` adds the submitter policy and, if it
-    has principals, the submitter role; with a boundary the role alone. The component's name without `-identity` is the
-    prefix of the names of the queues whose machines use the instance role.
+    has principals, the submitter role; with a boundary the role alone. `keep_secrets` adds a secret and the role.
+    The component's name without `-identity` is the prefix of the names of the queues whose machines use the instance
+    role.
 
-    Costs while idle: nothing.
+    Costs while idle: nothing; with `keep_secrets` about $0.40 per month.
 
     Example:
         ```python
@@ -77,6 +79,7 @@ class AwsIdentity(pulumi.ComponentResource):
         self.instance_profile_arn = pulumi.Output.all(profile.arn, agent.id).apply(lambda both: both[0])
         self.submitter_policy_arns = []
         self.submitter_role_arn = None
+        self._submitter: aws.iam.Role | None = None
         self.register_outputs(
             {
                 "instance_role_arn": self.instance_role.arn,
@@ -117,6 +120,34 @@ class AwsIdentity(pulumi.ComponentResource):
         if statements:
             grant(self, "secrets", role, statements)
 
+    def keep_secrets(self, *, purge: bool) -> tuple[pulumi.Output[str], list[Statement]]:
+        """Make the secret that holds the personal secrets of the only submitter, and let jobs read it.
+
+        From now on nothing but the submitter role gets a submitter's permissions: a policy could be attached to others.
+        The secret's own policy denies its value to whoever is neither that role nor the jobs' role, whatever else they
+        may do in the account.
+
+        Returns:
+            Its ARN, and the submitter's permissions on it.
+        """
+        name = self.pulumi_resource_name
+        self._submitter = self._submitter_role()
+        closed: Statement = {
+            **deny([_READ_SECRET, _WRITE_SECRET], ["*"]),
+            "Principal": "*",
+            "Condition": {"ArnNotEquals": {"aws:PrincipalArn": [self._submitter.arn, self.job_role.arn]}},
+        }
+        secret = aws.secretsmanager.Secret(
+            f"{name}-secrets",
+            description="Personal secrets of the submitter (tidemill secret)",
+            policy=document([closed]),
+            recovery_window_in_days=0 if purge else 7,
+            tags=self._args.tags,
+            opts=self._child,
+        )
+        grant(self, "personal-secrets", self.job_role, [allow([_READ_SECRET], [secret.arn])])
+        return secret.arn, [allow([_READ_SECRET, _WRITE_SECRET], [secret.arn])]
+
     def grant_publish(self, role: aws.iam.Role, topics: Sequence[pulumi.Input[str]]) -> None:
         """Let a role publish to topics, by ARN."""
         if topics:
@@ -150,8 +181,9 @@ class AwsIdentity(pulumi.ComponentResource):
     ) -> None:
         """Create the submitter policy and, if it has principals, the submitter role.
 
-        With a boundary the role holds the permissions itself, and there is no policy: anyone who may write a policy may
-        change what those have who attach it to roles of their own, which no boundary bounds (ADR 93).
+        With a boundary or personal secrets the role holds the permissions itself, and there is no policy: anyone who
+        may write a policy may change what those have who attach it to roles of their own, which no boundary bounds
+        (ADR 93).
 
         Args:
             statements: The submitter's permissions.
@@ -159,9 +191,9 @@ class AwsIdentity(pulumi.ComponentResource):
             advise: Permissions to ask for advice, in a policy of their own.
         """
         name = self.pulumi_resource_name
-        if self._args.permission_boundary is not None:
+        if self._args.permission_boundary is not None or self._submitter is not None:
             if self._args.submitters:
-                role = self._submitter_role()
+                role = self._submitter or self._submitter_role()
                 written = grant(self, "submit", role, [*statements, *(each for part in more for each in part), *advise])
                 self.submitter_role_arn = pulumi.Output.all(role.arn, written.id).apply(lambda both: both[0])
             return

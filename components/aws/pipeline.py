@@ -61,6 +61,7 @@ class AwsParts:
         self.zones = self._subnet_zones(parent)
         self._registry = self._make_registry(name)
         self.identity = self._make_identity(name)
+        self._secret, self._on_secret = self._keep_secrets()
         self._budget = self._make_budget(name)
         self.file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
         self.disk_key = self._make_disk_key(parent)
@@ -74,6 +75,7 @@ class AwsParts:
             store_uri=self.store.uri,
             log_group=self.logs.group,
             queues=self._services,
+            secrets=self._secret,
         )
         self.descriptor_uri = self.store.publish(as_text(self.descriptor))
         parts = [self.store, self.logs, self.network, self._registry, self.identity]
@@ -185,6 +187,12 @@ class AwsParts:
         )
         return AwsIdentity(f"{name}-identity", args, self.child)
 
+    def _keep_secrets(self) -> tuple[pulumi.Output[str] | None, list[Statement]]:
+        """The secret of the only submitter's personal secrets and their permissions on it, or neither."""
+        if not self.config.access.personal_secrets:
+            return None, []
+        return self.identity.keep_secrets(purge=self.config.may_purge)
+
     def _make_monitoring(self, name: str) -> list[AwsMonitoring]:
         """The dashboard, queries and alarms, or none."""
         wanted = self.config.monitoring
@@ -264,6 +272,7 @@ class AwsParts:
                 *(statement for each in self._services for statement in each.job_statements()),
                 *self.logs.read_statements(),
                 *self.store.submit_statements(),
+                *self._on_secret,
                 *([] if apart else looks),
             ],
             *more,

@@ -19,8 +19,8 @@ class Access(Model):
                 Text,
                 from_resource(
                     re.compile(f"{AWS_PRINCIPAL.pattern}|{GCP_PRINCIPAL.pattern}"),
-                    "the ARN of an IAM user or role, or arn:aws:iam::<account>:root; on GCP user:, group: or "
-                    "serviceAccount: and an address",
+                    "the ARN of an IAM user or role, of a role session, or arn:aws:iam::<account>:root; on GCP user:, "
+                    "group: or serviceAccount: and an address",
                     "access.submitters",
                 ),
             ]
@@ -30,6 +30,13 @@ class Access(Model):
         default=[],
         description="Principals that may submit. AWS: they may assume a submitter role, which exists only if there "
         "are any. GCP: they get the submitter's grants themselves.",
+    )
+    personal_secrets: bool = Field(
+        default=False,
+        description="Whether the stack keeps secrets of its one submitter (`tidemill secret`), which every job of the "
+        "stack can read. Only for a stack of one person: AWS: submitters: [arn:aws:iam::<account>:user/<name>], or "
+        "the role session of a person of IAM Identity Center; GCP: [user:<address>]. AWS: about $0.40 per month idle, "
+        "GCP: about $0.06.",
     )
     advise: bool = Field(
         default=False,

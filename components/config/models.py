@@ -314,6 +314,7 @@ class StackConfig(Model):
         secrets = [arn for queue in self.queues.values() for arn in queue.secrets.values()]
         # What an output is of is known before its value.
         arns = [arn if is_plain(arn) else ":secretsmanager:" for arn in secrets]
+        arns += [":secretsmanager:"] if self.access.personal_secrets else []
         arns += [arn if is_plain(arn) else ":sns:" for arn in self.monitoring.job_channels.values()]
         return [service for service in ("secretsmanager", "sns", "ssm") if any(f":{service}:" in arn for arn in arns)]
 

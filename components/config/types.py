@@ -19,8 +19,19 @@ GCP_KEY = re.compile(rf"{_PROJECT}/locations/[a-z0-9-]+/keyRings/[\w-]{{1,63}}/c
 """A key of Cloud KMS."""
 POLICY = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+")
 """An IAM policy of AWS."""
-AWS_PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|user/[\w+=,.@/-]+|role/[\w+=,.@/-]+)")
-"""A user, role or account of AWS."""
+AWS_PRINCIPAL = re.compile(
+    r"arn:aws[a-z-]*:(iam::\d{12}:(root|user/[\w+=,.@/-]+|role/[\w+=,.@/-]+)"
+    r"|sts::\d{12}:assumed-role/[\w+=,.@-]+/[\w+=,.@-]+)"
+)
+"""A user, role, role session or account of AWS."""
+AWS_PERSON = re.compile(
+    r"arn:aws[a-z-]*:(iam::\d{12}:user/[\w+=,.@/-]+|sts::\d{12}:assumed-role/AWSReservedSSO_[\w+=,.@-]+/[\w+=,.@-]+)"
+)
+"""One person of AWS: a user, or a session of a role of IAM Identity Center, which names it after the person. Of another
+role whoever assumes it chooses the session's name.
+Source: https://docs.aws.amazon.com/singlesignon/latest/userguide/referencingpermissionsets.html"""
+GCP_PERSON = re.compile(r"user:[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII)
+"""One person of GCP."""
 GCP_PRINCIPAL = re.compile(r"(user|group|serviceAccount):[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII)
 """A person, group or service account of GCP."""
 ADDRESS = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)

@@ -8,13 +8,14 @@ from ..config.checks import common
 from ..config.checks.file_systems import check_on_gcp
 from ..config.checks.images import repository_of, shared_repository_of
 from ..config.checks.imports import check_gcp_imports
+from ..config.checks.personal_secrets import check_person
 from ..config.errors import ConfigError, key_path, shown
 from ..config.mirror_models import ECR
 from ..config.models import Budget, Images, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.network_models import NewNetwork
 from ..config.shared_models import SharedConfig
-from ..config.types import GCP_KEY, GCP_PRINCIPAL, TOPIC
+from ..config.types import GCP_KEY, GCP_PERSON, GCP_PRINCIPAL, TOPIC
 
 LONGEST_QUEUE = 40
 """Team, environment and queue with their hyphens: what is left of Compute Engine's 63 for a suffix and auto-naming.
@@ -48,6 +49,7 @@ def check_stack(config: StackConfig) -> None:
     check_budget(config.budget)
     check_monitoring(config.monitoring)
     check_gcp_imports(config)
+    check_person(config.access, GCP_PERSON, "user: and an address")
     _mirrors(config)
     for key, image in config.worker_images.items():
         check_reachable(config, [key], image)

@@ -86,7 +86,7 @@ _WRITE = {
     "pubsub.topics": f"attachSubscription {_MANAGE} setIamPolicy",
     "resourcemanager.projects": "setIamPolicy",
     "run.services": "setIamPolicy",
-    "secretmanager.secrets": "setIamPolicy",
+    "secretmanager.secrets": f"{_MANAGE} setIamPolicy",
     "storage.buckets": f"{_MANAGE} setIamPolicy",
     # The descriptor and the reconciler's source; and a store that is purged is emptied.
     "storage.objects": "create delete list",

@@ -66,6 +66,7 @@ class GcpParts:
             store_uri=self.store.uri,
             log_group=self.logs.bucket,
             queues=self._services,
+            secrets=self.identity.keep_secrets(self.labels) if config.access.personal_secrets else None,
         )
         self.descriptor_uri = self.store.publish(as_text(self.descriptor))
         parts = [self.store, self.logs, self.network, self._registry, self.identity]

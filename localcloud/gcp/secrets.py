@@ -20,8 +20,9 @@ class Secrets(Plugin):
         self._data: dict[str, str] = {}
 
     def handle(self, request: Request) -> Response | None:
-        """Add a version, or return its data."""
-        action = {"addVersion": self._add, "access": self._access}.get(request.call.method.verb)
+        """Add a version, return its data, or destroy it."""
+        actions = {"addVersion": self._add, "access": self._access, "destroy": self._destroy}
+        action = actions.get(request.call.method.verb)
         return Response.of(action(request)) if action else None
 
     def _add(self, request: Request) -> dict[str, Any]:
@@ -37,6 +38,16 @@ class Secrets(Plugin):
         made = stamp(self._site.clock.now())
         value = {"name": version.partition("/")[2], "createTime": made, "state": "ENABLED"}
         self._data[version] = data
+        self._site.resources.put(version, value)
+        return value
+
+    def _destroy(self, request: Request) -> dict[str, Any]:
+        """Source: https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/destroy"""
+        version = self._site.full_name("secretmanager", request.call.name)
+        if (found := self._site.resources.get(version)) is None:
+            raise RestError(404, f"Secret Version [{request.call.name}] not found.")
+        self._data.pop(version, None)
+        value = {**found, "state": "DESTROYED", "destroyTime": stamp(self._site.clock.now())}
         self._site.resources.put(version, value)
         return value
 

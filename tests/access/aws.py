@@ -22,6 +22,7 @@ from tests.access.stacks import (
     documents,
     gitlab_trusts,
     of_account,
+    personal,
 )
 
 EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
@@ -39,6 +40,9 @@ IDENTITIES = {
     "deploy-dev": "CI's writer of dev",
     "gitlab": f"a pipeline of GitLab, with `ci.repository: {PATH}@{NUMBER}`",
     "made by CI": "a role of dev with every permission, made by CI",
+    "ada": "the one submitter of ada-dev, a stack with `personal_secrets`",
+    "job of ada": "a job of ada-dev",
+    "anyone": "another role of the account, with every permission",
 }
 
 
@@ -51,6 +55,8 @@ def allows(probe: Probe) -> bool:
             refusal(Query(probe.action, probe.on.name, issuer, probe.on.context), [], trust, resource_decides=True)
             is None
         )
+    if probe.who in _OF_ADA:
+        return _near_ada(probe)
     known = documents()
     made = probe.who == "made by CI"
     role = of_account("iam", f"role/vision-dev-identity-{probe.who}-{SUFFIX}", "")
@@ -63,6 +69,19 @@ def allows(probe: Probe) -> bool:
     if probe.on.name == DISKS_KEY.name:
         (own,) = known["key of disks"]
     return refusal(query, policies, own, boundary=known["boundary-dev"][0] if made else None) is None
+
+
+_OF_ADA = {"ada": "submitter", "job of ada": "job", "anyone": "anyone"}
+
+
+def _near_ada(probe: Probe) -> bool:
+    """The same for a stack of one person, whose secret and submitter role have policies of their own."""
+    known, who = personal(), _OF_ADA[probe.who]
+    role = of_account("iam", f"role/ada-dev-identity-{who}-{SUFFIX}", "")
+    query = Query(probe.action, probe.on.name, {f"AWS:{role}": ROLE}, {"aws:principalarn": role, **probe.on.context})
+    own = {ADAS_SECRET.name: known["secret"], ADAS_ROLE.name: known["trust"]}.get(probe.on.name, [None])[0]
+    policies = [EVERYTHING] if who == "anyone" else known[who]
+    return refusal(query, policies, own, resource_decides=probe.action.startswith("sts:")) is None
 
 
 def _login(role: str, text: str, subject: str, audience: str = "sts.amazonaws.com") -> Thing:
@@ -160,6 +179,7 @@ def _state(key: str) -> Thing:
     return Thing(f"`{key}` of the state", f"{STATE}/{key}")
 
 
+ADAS = {"aws:requesttag/tidemill:team": "ada"}
 ASKED = {"aws:requesttag/tidemill:team": "vision"}
 NEW = _job("a new job, for team vision", **ASKED)
 OWN, AUDIOS, PRODS = (
@@ -174,6 +194,10 @@ PROJECT = replace(
 )
 UNTAGGED = replace(_queue("vision-dev"), text="its queue, without the team's tag")
 STRAY = _job("a job without tags, such as another tool's, for team vision", **ASKED)
+ADAS_SECRET = Thing(
+    "the personal secrets of ada-dev", of_account("secretsmanager", f"secret:ada-dev-identity-secrets-{SUFFIX}")
+)
+ADAS_ROLE = _role(f"ada-dev-identity-submitter-{SUFFIX}")
 OWN_SECRET = _secret("the secret of its queue", "vision/token", "dev")
 AUDIOS_SECRET = _secret("a secret of audio-dev", "audio/token", "dev")
 PRODS_SECRET = _secret("a secret with the tag of prod", "vision/token", "prod")
@@ -346,6 +370,7 @@ PROBES = [
         no("ec2:RequestSpotInstances", ANY_MACHINE, "Advice starts nothing."),
         no("ec2:RunInstances", _named("ec2", "a new machine", "instance/*"), "Batch starts machines."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Only containers get secrets."),
+        no("secretsmanager:GetSecretValue", ADAS_SECRET, "They are one person's."),
         no("iam:PassRole", _role(f"vision-dev-identity-job-{SUFFIX}"), "It would be the job's role."),
         no("sts:AssumeRole", CIS_WRITER, "Only GitHub's tokens become CI."),
     ),
@@ -374,6 +399,7 @@ PROBES = [
         no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
         no("sns:Subscribe", CHANNEL_TOPIC, "Nothing on a machine reads what others were told."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets come as variables, from the agent."),
+        no("secretsmanager:GetSecretValue", ADAS_SECRET, "They are for jobs of another stack."),
         no("s3:GetObject", POINTER, "Containers ask the machine, which reads it."),
         no("s3:PutObject", _in_store("vision-dev", "logs/2026/a.json.gz"), "Only Firehose writes it."),
         no("batch:RegisterJobDefinition", _definition("vision-dev"), "It may mount the machine's root."),
@@ -389,6 +415,36 @@ PROBES = [
         no("elasticfilesystem:ClientMount", PLAIN_FILES, "Files would cross the network in the clear."),
         no("elasticfilesystem:ClientRootAccess", SHARED_FILES, "No job is its root user."),
         no("elasticfilesystem:DeleteFileSystem", DEV_FILES, "User code takes no data away."),
+    ),
+    *of(
+        "ada",
+        yes("secretsmanager:PutSecretValue", ADAS_SECRET, "`tidemill secret set` and `rm` do."),
+        yes(
+            "secretsmanager:GetSecretValue",
+            ADAS_SECRET,
+            "A change keeps the other values, and a submit looks for its own.",
+        ),
+        no("secretsmanager:GetSecretValue", OWN_SECRET, "The secret is another team's."),
+        no("secretsmanager:DeleteSecret", ADAS_SECRET, "The stack does."),
+        no("secretsmanager:PutResourcePolicy", ADAS_SECRET, "It says who may read it."),
+        no(
+            "secretsmanager:ListSecrets", _named("secretsmanager", "the account's secrets", "*"), "It would show names."
+        ),
+        yes("batch:SubmitJob", _queue("ada-dev", **ADAS), "It is what a submitter is for."),
+    ),
+    *of(
+        "job of ada",
+        yes("secretsmanager:GetSecretValue", ADAS_SECRET, "Its worker gives its programs what the job names."),
+        no("secretsmanager:PutSecretValue", ADAS_SECRET, "User code changes no secret."),
+        no("secretsmanager:GetSecretValue", OWN_SECRET, "The secret is another team's."),
+    ),
+    *of(
+        "anyone",
+        no("secretsmanager:GetSecretValue", ADAS_SECRET, "The secret's own policy denies it."),
+        no("secretsmanager:PutSecretValue", ADAS_SECRET, "The secret's own policy denies it."),
+        yes("secretsmanager:PutResourcePolicy", ADAS_SECRET, "Administrators of the account remain."),
+        yes("secretsmanager:GetSecretValue", OWN_SECRET, "It has no policy of its own here."),
+        no("sts:AssumeRole", ADAS_ROLE, "Its trust names one user."),
     ),
     *of(
         "instance",

@@ -27,6 +27,8 @@ IDENTITIES = {
     "preview": "CI's reader",
     "deploy-dev": "CI's writer of dev",
     "gitlab": f"a pipeline of GitLab, with `ci.repository: {PATH}@{NUMBER}`",
+    "ada": "the one submitter of ada-dev, a stack with `personal_secrets`",
+    "machine of ada": "a machine of ada-dev, and what runs on it",
 }
 _ACCOUNT = f"serviceAccount:{{}}@{PROJECT}.iam.gserviceaccount.com"
 _PRINCIPALS = {
@@ -35,6 +37,8 @@ _PRINCIPALS = {
     "machine": _ACCOUNT.format("vision-dev-worker"),
     "reconciler": _ACCOUNT.format("vision-dev-reconciler"),
     "preview": _ACCOUNT.format("tidemill-ci-preview"),
+    "ada": "user:ada@example.com",
+    "machine of ada": _ACCOUNT.format("ada-dev-worker"),
     "deploy-dev": _ACCOUNT.format("tidemill-ci-dev-deploy"),
 }
 
@@ -103,6 +107,10 @@ def _secret(team: str) -> Thing:
     return Thing(f"the secret of {team}-dev", f"secretmanager/projects/{PROJECT}/secrets/{team}-token/versions/1")
 
 
+ADAS = Thing("the personal secrets of ada-dev", f"secretmanager/projects/{PROJECT}/secrets/ada-dev-personal/versions/1")
+ADAS_SECRET = Thing(ADAS.text, ADAS.name.partition("/versions/")[0])
+
+
 def _images(team: str) -> Thing:
     name = f"artifactregistry/projects/{PROJECT}/locations/us-central1/repositories/{team}-dev"
     return Thing(f"the registry of {team}-dev", name)
@@ -165,6 +173,7 @@ PROBES = [
         no("storage.objects.get", ARCHIVE["audio"], "The lines are another team's."),
         no("logging.queries.share", WHOLE, "Stacks save queries."),
         no("secretmanager.versions.access", _secret("vision"), "Only machines get secrets."),
+        no("secretmanager.versions.access", ADAS, "They are one person's."),
         no("iam.serviceAccounts.actAs", _account("vision-dev-worker"), "It would run as a machine."),
         no("iam.serviceAccounts.getAccessToken", _account("vision-dev-worker"), "It would be a machine."),
         no("compute.instances.create", WHOLE, "Groups start machines."),
@@ -215,6 +224,7 @@ PROBES = [
         no("storage.objects.create", _bucket("features", "audio/a"), "The prefix is another team's."),
         yes("secretmanager.versions.access", _secret("vision"), "The queue names it."),
         no("secretmanager.versions.access", _secret("audio"), "The secret is another team's."),
+        no("secretmanager.versions.access", ADAS, "They are for jobs of another stack."),
         no("compute.advice.capacity", CAPACITY, "User code asks nothing about the project."),
         no("artifactregistry.repositories.downloadArtifacts", _images("audio"), "The images are another team's."),
         no(
@@ -227,6 +237,21 @@ PROBES = [
         no("file.instances.delete", FILES, "User code takes no data away."),
         no("compute.instanceGroupManagers.update", GROUP, "Only the reconciler does."),
         no("monitoring.timeSeries.create", WHOLE, "Nothing on a machine writes metrics."),
+    ),
+    *of(
+        "ada",
+        yes("secretmanager.versions.add", ADAS_SECRET, "`tidemill secret set` and `rm` do."),
+        yes("secretmanager.versions.destroy", ADAS, "What was removed must be gone."),
+        yes("secretmanager.versions.access", ADAS, "A change keeps the other values."),
+        no("secretmanager.versions.access", _secret("vision"), "The secret is another team's."),
+        no("secretmanager.secrets.setIamPolicy", ADAS_SECRET, "The stack says who may read it."),
+        no("secretmanager.secrets.delete", ADAS_SECRET, "The stack does."),
+    ),
+    *of(
+        "machine of ada",
+        yes("secretmanager.versions.access", ADAS, "A worker gives programs what their job names."),
+        no("secretmanager.versions.add", ADAS_SECRET, "User code changes no secret."),
+        no("secretmanager.versions.access", _secret("vision"), "The secret is another team's."),
     ),
     *of(
         "reconciler",

@@ -48,6 +48,7 @@ _ARNS: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
     "aws:batch/jobQueue:JobQueue": lambda name, _: of_account("batch", f"job-queue/{name}"),
     "aws:cloudwatch/logGroup:LogGroup": lambda name, _: of_account("logs", f"log-group:{name}"),
     "aws:ecr/repository:Repository": lambda _, inputs: of_account("ecr", f"repository/{inputs['name']}"),
+    "aws:secretsmanager/secret:Secret": lambda name, _: of_account("secretsmanager", f"secret:{name}"),
     "aws:kms/key:Key": lambda name, _: of_account("kms", f"key/{name}"),
     "aws:efs/accessPoint:AccessPoint": lambda name, _: of_account("elasticfilesystem", f"access-point/{name}"),
     "aws:efs/fileSystem:FileSystem": lambda name, _: of_account("elasticfilesystem", f"file-system/{name}"),
@@ -109,6 +110,25 @@ def documents() -> Mapping[str, list[Document]]:
     return found
 
 
+ADA = f"arn:aws:iam::{ACCOUNT}:user/ada"
+
+
+@cache
+def personal() -> Mapping[str, list[Document]]:
+    """The policies on AWS of ada-dev, a stack with personal secrets: of the submitter role and its trust, of the jobs'
+    role, and of the secret itself."""
+    access = {"submitters": [ADA], "personal_secrets": True}
+    values = settings("vision-dev") | {"tidemill:team": "ada", "tidemill:access": access}
+    made = run_program(values, recorder=Arns())
+    assert not made.of("iam.Policy")
+    found: dict[str, list[Document]] = {"secret": [made.one("secretsmanager.Secret").document("policy")]}
+    found["trust"] = [made.one("iam.Role", "ada-dev-identity-submitter").document("assumeRolePolicy")]
+    for policy in made.of("iam.RolePolicy"):
+        who = policy.inputs["role"].removeprefix("ada-dev-identity-").removesuffix(f"-{SUFFIX}")
+        found.setdefault(who, []).append(policy.document("policy"))
+    return found
+
+
 PATH, NUMBER = "example/platform/infra", "42"
 """Of the project on GitLab."""
 
@@ -137,7 +157,9 @@ _BOUND_TO: dict[str, Callable[[Mapping[str, Any]], str]] = {
         f"artifactregistry/projects/{PROJECT}/locations/{at['location']}/repositories/"
         f"{at['repository'].rpartition('/')[2]}"
     ),
-    "secretmanager.SecretIamMember": lambda at: f"secretmanager/projects/{at['project']}/secrets/{at['secretId']}",
+    "secretmanager.SecretIamMember": lambda at: (
+        f"secretmanager/projects/{at.get('project', PROJECT)}/secrets/{at['secretId']}"
+    ),
     "kms.CryptoKeyIAMMember": lambda at: f"cloudkms/{at['cryptoKeyId']}",
     "serviceaccount.IAMMember": lambda at: f"iam/projects/{PROJECT}/serviceAccounts/{at['serviceAccountId']}",
     "cloudrunv2.ServiceIamMember": lambda at: (
@@ -163,6 +185,8 @@ def google() -> Policy:
         )
         for team in ("vision", "audio")
     ]
+    ada = {"submitters": ["user:ada@example.com"], "personal_secrets": True}
+    recorders.append(run_stack("vision-gcp-dev", team="ada", access=ada))
     args = GcpCiArgs("example/infra", STATE_BUCKET, GOOGLE_KEY, ["dev"])
     recorders.append(run(lambda: GcpCi("tidemill-ci", args)))
     resources, bindings = Resources(), {}

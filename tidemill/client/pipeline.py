@@ -72,12 +72,10 @@ class Pipeline:
             CallerError: The folder cannot be made, or not be written to.
 
         Example:
-            >>> here = Pipeline.local("jobs", workers=2)
-            >>> list(here.map("os.path:basename", ["a/1.jpg", "a/2.jpg"]))
+            >>> list(Pipeline.local("jobs", workers=2).map("os.path:basename", ["a/1.jpg", "a/2.jpg"]))
             ['1.jpg', '2.jpg']
         """
-        # Imported late: it needs fcntl, which Windows does not have.
-        from tidemill.client.this_machine import open_here
+        from tidemill.client.this_machine import open_here  # it needs fcntl, which Windows does not have
 
         return cls(*open_here(folder, workers))
 
@@ -99,8 +97,7 @@ class Pipeline:
         """The job store.
 
         Example:
-            >>> pipeline.store.uri == pipeline.descriptor.store
-            True
+            >>> assert pipeline.store.uri == pipeline.descriptor.store
         """
         return self.site.store
 
@@ -127,8 +124,7 @@ class Pipeline:
             CloudError: The store or the queue refused. The same call may be made again.
 
         Example:
-            >>> job = pipeline.submit(["python3", "features.py", "{input}", "{output}"], "items.txt", queue="cpu")
-            >>> job.spec.items_total
+            >>> pipeline.submit(["python3", "features.py", "{uri}"], "items.txt", queue="cpu").spec.items_total
             3
         """
         from tidemill.client.sending.submit import submit
@@ -225,8 +221,7 @@ class Pipeline:
             JobEndedError: The job was cancelled, or its rest is lost.
 
         Example:
-            >>> values = pipeline.map(os.path.basename, ["a/1.jpg", "a/2.jpg"], queue="cpu")
-            >>> values.job.spec.function
+            >>> pipeline.map(os.path.basename, ["a/1.jpg", "a/2.jpg"], queue="cpu").job.spec.function
             'posixpath:basename'
         """
         from tidemill.client.items.values import values_of

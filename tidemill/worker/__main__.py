@@ -92,7 +92,7 @@ def _work(settings: Settings, place: WorkerPlace, stop: Stop, env: Mapping[str, 
     scratch = Scratch(settings.scratch, f"{os.getpid()}-{time.time_ns():x}", settings.cache)
     staging = Staging(Stores(store, settings.region), scratch)
     try:
-        runners = Runners(staging, scratch, stop, settings.python)
+        runners = Runners(staging, scratch, stop, settings.python, place.secrets)
         worker = Worker(
             store,
             place.leases,

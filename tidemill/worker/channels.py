@@ -22,13 +22,33 @@ _CONTAINER = "http://169.254.170.2"
 """A task's own login: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html."""
 
 
-class Sns:
-    """Topics of SNS, as the role of the container's job."""
+class TaskLogin:
+    """The login of the role of the container's job."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
         # The container's proxy must not be used for the task's own login.
         self._local = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def __call__(self) -> Mapping[str, str]:
+        """Key, secret and token: of the task's role, else of the environment."""
+        path, full = (self._env.get(f"AWS_CONTAINER_CREDENTIALS_{kind}_URI") for kind in ("RELATIVE", "FULL"))
+        if not path and not full:
+            names = {"AccessKeyId": "ACCESS_KEY_ID", "SecretAccessKey": "SECRET_ACCESS_KEY", "Token": "SESSION_TOKEN"}
+            return {key: self._env.get(f"AWS_{name}", "") for key, name in names.items()}
+        file = self._env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+        token = Path(file).read_text() if file else self._env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+        headers = {"Authorization": token.strip()} if token and full else {}
+        request = urllib.request.Request(full or f"{_CONTAINER}{path}", headers=headers)
+        with self._local.open(request, timeout=TRY_SECONDS) as answer:
+            return json.loads(answer.read())
+
+
+class Sns:
+    """Topics of SNS, as the role of the container's job."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env, self._login = env, TaskLogin(env)
 
     def publish(self, topic: str, message: Message) -> None:
         """Send a message within bounds.
@@ -61,31 +81,26 @@ class Sns:
         body = urlencode(asked).encode()
         return urllib.request.Request(url, body, signed(url, body, region, self._login(), datetime.now(UTC)))
 
-    def _login(self) -> Mapping[str, str]:
-        """Key, secret and token: of the task's role, else of the environment."""
-        path, full = (self._env.get(f"AWS_CONTAINER_CREDENTIALS_{kind}_URI") for kind in ("RELATIVE", "FULL"))
-        if not path and not full:
-            names = {"AccessKeyId": "ACCESS_KEY_ID", "SecretAccessKey": "SECRET_ACCESS_KEY", "Token": "SESSION_TOKEN"}
-            return {key: self._env.get(f"AWS_{name}", "") for key, name in names.items()}
-        file = self._env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
-        token = Path(file).read_text() if file else self._env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
-        headers = {"Authorization": token.strip()} if token and full else {}
-        request = urllib.request.Request(full or f"{_CONTAINER}{path}", headers=headers)
-        with self._local.open(request, timeout=TRY_SECONDS) as answer:
-            return json.loads(answer.read())
+
+_FORM = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
 
 
-def signed(url: str, body: bytes, region: str, login: Mapping[str, str], now: datetime) -> dict[str, str]:
-    """The headers of a form that is sent to SNS, with its signature.
+def signed(
+    url: str,
+    body: bytes,
+    region: str,
+    login: Mapping[str, str],
+    now: datetime,
+    *,
+    service: str = "sns",
+    headers: Mapping[str, str] = _FORM,
+) -> dict[str, str]:
+    """The headers of a request to a service of AWS, with its signature.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
     """
-    stamp, scope = f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{region}/sns/aws4_request"
-    headers = {
-        "content-type": "application/x-www-form-urlencoded; charset=utf-8",
-        "host": urlsplit(url).netloc,
-        "x-amz-date": stamp,
-    }
+    stamp, scope = f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{region}/{service}/aws4_request"
+    headers = {**headers, "host": urlsplit(url).netloc, "x-amz-date": stamp}
     if login.get("Token"):
         headers["x-amz-security-token"] = login["Token"]
     names = ";".join(sorted(headers))

@@ -39,21 +39,28 @@ class Api:
 
     def post(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         """Make a call and return the JSON of its answer; `ApiError` after an error, or no answer in so many seconds."""
+        return self._call(path, json.dumps(body).encode(), seconds)
+
+    def get(self, path: str, seconds: float) -> dict[str, Any]:
+        """The same for a call that only reads."""
+        return self._call(path, None, seconds)
+
+    def _call(self, path: str, body: bytes | None, seconds: float) -> dict[str, Any]:
         try:
             try:
-                return self._post(path, body, seconds, fresh=False)
+                return self._try(path, body, seconds, fresh=False)
             except urllib.error.HTTPError as error:
                 if error.code != 401 or self._token is None:
                     raise
-                return self._post(path, body, seconds, fresh=True)
+                return self._try(path, body, seconds, fresh=True)
         except urllib.error.HTTPError as error:
             raise ApiError(f"{error.code} {_said(error)}", error.code) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise ApiError(str(error) or type(error).__name__) from None
 
-    def _post(self, path: str, body: Mapping[str, Any], seconds: float, *, fresh: bool) -> dict[str, Any]:
+    def _try(self, path: str, body: bytes | None, seconds: float, *, fresh: bool) -> dict[str, Any]:
         headers = {"Content-Type": "application/json", **self._login(fresh)}
-        request = urllib.request.Request(self._endpoint + path, json.dumps(body).encode(), headers)
+        request = urllib.request.Request(self._endpoint + path, body, headers)
         with self._opener.open(request, timeout=seconds) as answer:
             return json.loads(answer.read() or b"{}")
 

@@ -9,6 +9,7 @@ from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.worker.chunks.endings import Publish, no_topics
 from tidemill.worker.lease import LeaseSource
 from tidemill.worker.metadata import Metadata
+from tidemill.worker.secrets import OfJob, no_secrets
 
 
 @dataclass(frozen=True)
@@ -23,5 +24,6 @@ class WorkerPlace:
     """Its name, where it has to say that it is alive."""
     facts: RanOn = UNKNOWN
     publish: Publish = no_topics
+    secrets: OfJob = no_secrets
     replaced: bool = False
     """True if the service starts another worker here when one exits before its machine ends."""

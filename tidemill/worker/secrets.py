@@ -9,12 +9,12 @@ from tidemill.job import JobSpec
 from tidemill.worker.machine.machine_folder import NotReadyError
 from tidemill.worker.output import redact
 
-OfJob = Callable[[Collection[str]], Mapping[str, str]]
-"""The values of some names; what is not set is left out. It raises `StoreError` where the secret store does not answer,
-and `CallerError` where it refuses."""
+OfJob = Callable[[str | None, Collection[str]], Mapping[str, str]]
+"""The values of some names in a secret store; what is not set is left out. It raises `StoreError` where the store of
+secrets does not answer, and `CallerError` where it refuses."""
 
 
-def no_secrets(names: Collection[str]) -> Mapping[str, str]:
+def no_secrets(store: str | None, names: Collection[str]) -> Mapping[str, str]:
     """Gives none: the place has no secret store."""
     return {}
 
@@ -26,10 +26,8 @@ def secrets_of(spec: JobSpec, of_job: OfJob) -> Mapping[str, str]:
         NotReadyError: One is not set, or the machine may not read them.
         StoreError: The secret store did not answer.
     """
-    if not spec.secrets:
-        return {}
     try:
-        given = of_job(spec.secrets)
+        given = of_job(spec.secret_store, spec.secrets)
     except CallerError as error:
         raise NotReadyError(f"secrets: {error}") from None
     if missing := [name for name in spec.secrets if name not in given]:

@@ -67,7 +67,11 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
             home.arns(["kms:*:*:key/*"]),
             {"StringLike": home.via_s3},
         ),
-        allow(["secretsmanager:GetSecretValue", "ssm:GetParameters"], home.arns(secrets), {"StringEquals": tagged}),
+        allow(
+            ["secretsmanager:GetSecretValue", "secretsmanager:PutSecretValue", "ssm:GetParameters"],
+            home.arns(secrets),
+            {"StringEquals": tagged},
+        ),
         # Clients are told apart by nothing but access points, whose names are ids (ADR 76).
         allow(
             actions("elasticfilesystem", "ClientMount ClientWrite"),

@@ -12,7 +12,13 @@ from ..account import account_of
 from ..policy import Statement, document
 from .boundary import boundary_statements
 from .home import Home
-from .policies import deploy_statements, ground_statements, preview_statements, wall_statements
+from .policies import (
+    deploy_statements,
+    ground_statements,
+    preview_statements,
+    secret_statements,
+    wall_statements,
+)
 from .tag_policies import file_statements, flow_statements, template_statements
 
 _AUDIENCE = "sts.amazonaws.com"
@@ -100,7 +106,7 @@ class AwsCi(pulumi.ComponentResource):
             wall = self._policy(f"wall-{environment}", wall_statements(home, environment, others))
             tagged = [
                 each
-                for made in (file_statements, template_statements, flow_statements)
+                for made in (file_statements, template_statements, flow_statements, secret_statements)
                 for each in made(home, environment)
             ]
             files = self._policy(f"files-{environment}", tagged)

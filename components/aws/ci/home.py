@@ -26,6 +26,7 @@ NAMED = {
     "events": ["events:*:{account}:rule/*-{environment}-monitoring-*"],
     "firehose": ["firehose:*:{account}:deliverystream/*-{environment}-*"],
     "logs": ["logs:*:{account}:log-group:*-{environment}-*"],
+    "secretsmanager": ["secretsmanager:*:{account}:secret:*-{environment}-identity-secrets-*"],
     # A subscription's name begins with its topic's.
     "sns": ["sns:*:{account}:*-{environment}-monitoring-*"],
     # As narrow as a store's name: a wildcard also matches object names after the slash.

@@ -42,6 +42,7 @@ _READ_ANY = {
     "GetBucketObjectLockConfiguration GetBucketOwnershipControls GetBucketPolicy GetBucketPublicAccessBlock "
     "GetBucketRequestPayment GetBucketTagging GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration "
     "GetLifecycleConfiguration GetReplicationConfiguration ListBucket ListTagsForResource",
+    "secretsmanager": "DescribeSecret GetResourcePolicy",
     "sns": "GetSubscriptionAttributes GetTopicAttributes ListTagsForResource",
 }
 """Names and settings of everything in the account; no data, log lines or secrets."""
@@ -163,6 +164,12 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
         allow(actions("iam", _WRITE_IAM), home.arns(_IAM, environment)),
         allow(["iam:PassRole"], roles, {"StringEquals": {"iam:PassedToService": passed}}),
     ]
+
+
+def secret_statements(home: Home, environment: str) -> list[Statement]:
+    """Create and change the secret of a stack with personal secrets, without reading its value."""
+    words = "CreateSecret DeleteSecret PutResourcePolicy TagResource UntagResource UpdateSecret"
+    return [allow(actions("secretsmanager", words), home.arns(NAMED["secretsmanager"], environment))]
 
 
 def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list[Statement]:

@@ -104,8 +104,9 @@ def _looks(config: StackConfig) -> int:
 def _check_submitters(config: StackConfig) -> None:
     count = len(config.queues) + sum(len(queue.images) for queue in config.queues.values())
     policies = len(submitter_policies(config)) + looks_apart(config)
-    if config.permission_boundary:
+    if config.permission_boundary or config.access.personal_secrets:
         needed = sum(_submit_size(config, name, queue) for name, queue in config.queues.items())
+        needed += _STATEMENT * config.access.personal_secrets
         needed += _FIRST + policies * _FURTHER + _ADVISE + _looks(config)
         if count > MOST_OF_A_ROLE or needed > MOST_INLINE:
             raise ConfigError(

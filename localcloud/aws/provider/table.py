@@ -31,6 +31,7 @@ TAGGED: dict[str, tuple[str, Any]] = {
     "ec2": ("Resources", ["$id"]),
     "efs": ("ResourceId", "$id"),
     "kms": ("KeyId", "$id"),
+    "secretsmanager": ("SecretId", "$id"),
     "sns": ("ResourceArn", "$id"),
 }
 """What names a resource in a service's calls for tags. The other services have such calls for each type."""

@@ -194,7 +194,7 @@ def _draft(
     state = with_origin(site.store, settings_of(request.state))
     check_libs(request.libs, request.code)
     code, env = opened(request.code), mapping("env", request.env)
-    folder = None if code is None else _folder(code)
+    folder, secrets = None if code is None else _folder(code), asked(request.secrets, env)
     fields = {
         **fields_of(request.items),
         "notify": told_by(site, request.notify, request.log),
@@ -205,7 +205,8 @@ def _draft(
         "state": state,
         "inputs": {name: str(value) for name, value in mapping("inputs", request.inputs).items()},
         "env": env,
-        "secrets": asked(request.secrets, env),
+        "secrets": secrets,
+        "secret_store": site.descriptor.secrets if secrets else None,
         "keep_values": request.function is not None,
         "item_type": function and function.item_type,
         "limit": new_limit(site, place, request.max_usd, request.usd_per_item_hour, request.log),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.clouds.account import Account, LogLine, LogSearch
 from tidemill.clouds.aws.logs import LogGroup
+from tidemill.clouds.aws.secrets import AwsSecrets
 from tidemill.clouds.aws.session import client, default_session, translated
 from tidemill.descriptor import Descriptor
 
@@ -20,7 +21,7 @@ class AwsAccount(Account):
 
     def __init__(self, descriptor: Descriptor, session: boto3.Session | None = None) -> None:
         super().__init__()
-        self._region = descriptor.region
+        self._region, self._secret = descriptor.region, descriptor.secrets
         self.session = session or default_session()
         self.session.events.register("after-call", self._heard)
         self._lines = LogGroup(descriptor.log_group, self._region, self.session, self.now)
@@ -40,6 +41,9 @@ class AwsAccount(Account):
         with translated("sts:GetCallerIdentity"):
             arn = self.client("sts").get_caller_identity()["Arn"]
         return re.sub(r"[^A-Za-z0-9]", "", arn.rsplit("/", 1)[-1].rsplit(":", 1)[-1])[:255] or "unknown"
+
+    def secrets(self) -> AwsSecrets | None:
+        return AwsSecrets(self.client("secretsmanager"), self._secret) if self._secret else None
 
     def publish(self, topic: str, subject: str, text: str, fields: Mapping[str, str]) -> None:
         # The topic may be in another region than the queues.

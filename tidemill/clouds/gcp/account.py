@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tidemill.clouds.account import Account, LogLine, LogSearch
 from tidemill.clouds.gcp.logs import find
+from tidemill.clouds.gcp.secrets import GcpSecrets
 from tidemill.clouds.gcp.session import GoogleSession
 from tidemill.descriptor import Descriptor
 from tidemill.ending.pubsub import publish_body
@@ -21,12 +22,15 @@ class GcpAccount(Account):
 
     def __init__(self, descriptor: Descriptor, session: GoogleSession | None = None) -> None:
         super().__init__()
-        self._log = descriptor.log_group
+        self._log, self._secret = descriptor.log_group, descriptor.secrets
         self.session = session or GoogleSession(descriptor.account)
         self.clock = self.session.clock
 
     def user(self) -> str:
         return self.session.user()
+
+    def secrets(self) -> GcpSecrets | None:
+        return GcpSecrets(self.session, self._secret) if self._secret else None
 
     def publish(self, topic: str, subject: str, text: str, fields: Mapping[str, str]) -> None:
         body = publish_body(text, fields)

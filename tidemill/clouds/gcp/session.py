@@ -41,6 +41,7 @@ _SERVICES = {
     "logging": "logging.googleapis.com",
     "artifactregistry": "artifactregistry.googleapis.com",
     "storage": "storage.googleapis.com",
+    "secretmanager": "secretmanager.googleapis.com",
 }
 
 

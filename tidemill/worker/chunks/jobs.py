@@ -137,8 +137,9 @@ class JobCache:
             if job.round.code:
                 code = self._runners.codes(self._store).ready(job.id, job.round.code, job.spec, env)
                 job.spec, env = code.spec(job.spec), code.environment(env)
-            # Last: what installs packages needs none.
-            env |= self._runners.secrets(job.spec)
+            if job.spec.secrets:
+                # Last: what installs packages needs none.
+                env |= self._runners.secrets(job.spec)
         except StoppedError:
             return False
         except TamperedError as error:

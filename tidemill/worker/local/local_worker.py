@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import traceback
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,7 +58,9 @@ def _serve(run: Run, name: str, keeper: socket.socket, stop: Stop) -> int:
         # Items in a cloud are read by the login of the person who runs this.
         staging = Staging(Stores(store, user_login=True), scratch)
         try:
-            runners = Runners(staging, scratch, stop, run.python or PYTHON, LocalSecrets().of_job)
+            runners = Runners(
+                staging, scratch, stop, run.python or PYTHON, lambda _, names: LocalSecrets().of_job(names)
+            )
             base_env, leases = child_environment(os.environ), LocalLeases(keeper)
             return Worker(store, leases, runners, scratch=scratch, stop=stop, base_env=base_env, slots=1).run()
         finally:
@@ -69,6 +72,10 @@ def _serve(run: Run, name: str, keeper: socket.socket, stop: Stop) -> int:
     except Exception as error:
         log(f"{type(error).__name__}: {error}", "error", traceback=traceback.format_exc())
         return 1
+
+
+def _secrets_here(_: str | None, names: Collection[str]) -> Mapping[str, str]:
+    return LocalSecrets().of_job(names)
 
 
 class _Log:

@@ -286,6 +286,10 @@ LIVES: dict[str, Any] = {
         {"description": "a", "enableKeyRotation": True, "deletionWindowInDays": 7},
         {"description": "b", "enableKeyRotation": False},
     ),
+    "aws:secretsmanager/secret:Secret": lambda w: (
+        {"description": "a", "policy": policy("secretsmanager:GetSecretValue"), "recoveryWindowInDays": 0},
+        {"description": "b", "policy": policy("secretsmanager:PutSecretValue"), "tags": {"a": "c"}},
+    ),
     "aws:kms/alias:Alias": lambda w: ({"targetKeyId": w["key"]}, {"targetKeyId": w["key2"]}),
     "aws:iam/role:Role": lambda w: (
         {"assumeRolePolicy": TRUST, "permissionsBoundary": w["policy_arn"], "tags": {"a": "b"}},

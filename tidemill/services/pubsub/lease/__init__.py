@@ -15,6 +15,7 @@ from tidemill.worker.machine.idle import IdlePolicy
 from tidemill.worker.metadata.gce import GceMetadata
 from tidemill.worker.output import also_to
 from tidemill.worker.place import UNKNOWN, WorkerPlace
+from tidemill.worker.secret_readers import SecretManager, given_from
 from tidemill.worker.settings import Settings
 
 
@@ -33,9 +34,10 @@ def place(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> 
     life = (settings.machine_until, settings.machine_since)
     until, since = (None if at is None else at + time.monotonic() - time.time() for at in life)
     idle = IdlePolicy(settings.idle_seconds, time.monotonic, until, since)
-    subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
-    publish = PubSubTopics(metadata.token if metadata else None, env).publish
-    return WorkerPlace(metadata, PubSubLeases(subscription, idle), idle.may_lease, name, facts, publish)
+    token = metadata.token if metadata else None
+    subscription = Subscription.of(settings.subscription or "", token, env)
+    publish, secrets = PubSubTopics(token, env).publish, given_from(SecretManager(token, env).read)
+    return WorkerPlace(metadata, PubSubLeases(subscription, idle), idle.may_lease, name, facts, publish, secrets)
 
 
 def _cloud_log(
