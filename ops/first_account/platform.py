@@ -115,6 +115,17 @@ PLATFORM = (
     ),
     Check(
         BOTH,
+        "One person keeps secrets, and no one else reads them",
+        "access: {submitters: [PERSON], personal_secrets: true}, on AWS for a user and for a session of IAM Identity "
+        "Center; pulumi up as CI; tidemill secret set A; tidemill submit --secret A --shell -- 'printenv A | "
+        "wc -c'; then read the secret as another role of the account",
+        "the item prints the length; the other role is denied, on GCP unless the project lets it; a second `up` "
+        "changes nothing, and `tidemill secret list` of a new stack is empty.",
+        "AWS: a refused trust policy names the principal: correct AWS_PERSON in components/config/types.py. The "
+        "secret's own policy is in components/aws/identity.py.",
+    ),
+    Check(
+        BOTH,
         "`pulumi destroy` leaves nothing",
         "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",
         "no error; buckets, repositories and machines are gone.",

@@ -72,10 +72,12 @@ class Pipeline:
             CallerError: The folder cannot be made, or not be written to.
 
         Example:
-            >>> list(Pipeline.local("jobs", workers=2).map("os.path:basename", ["a/1.jpg", "a/2.jpg"]))
+            >>> here = Pipeline.local("jobs", workers=2)
+            >>> list(here.map("os.path:basename", ["a/1.jpg", "a/2.jpg"]))
             ['1.jpg', '2.jpg']
         """
-        from tidemill.client.this_machine import open_here  # it needs fcntl, which Windows does not have
+        # Imported late: it needs fcntl, which Windows does not have.
+        from tidemill.client.this_machine import open_here
 
         return cls(*open_here(folder, workers))
 
@@ -97,7 +99,8 @@ class Pipeline:
         """The job store.
 
         Example:
-            >>> assert pipeline.store.uri == pipeline.descriptor.store
+            >>> pipeline.store.uri == pipeline.descriptor.store
+            True
         """
         return self.site.store
 
@@ -124,7 +127,8 @@ class Pipeline:
             CloudError: The store or the queue refused. The same call may be made again.
 
         Example:
-            >>> pipeline.submit(["python3", "features.py", "{uri}"], "items.txt", queue="cpu").spec.items_total
+            >>> job = pipeline.submit(["python3", "features.py", "{input}", "{output}"], "items.txt", queue="cpu")
+            >>> job.spec.items_total
             3
         """
         from tidemill.client.sending.submit import submit
@@ -221,7 +225,8 @@ class Pipeline:
             JobEndedError: The job was cancelled, or its rest is lost.
 
         Example:
-            >>> pipeline.map(os.path.basename, ["a/1.jpg", "a/2.jpg"], queue="cpu").job.spec.function
+            >>> values = pipeline.map(os.path.basename, ["a/1.jpg", "a/2.jpg"], queue="cpu")
+            >>> values.job.spec.function
             'posixpath:basename'
         """
         from tidemill.client.items.values import values_of
