@@ -13,6 +13,10 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
+from localcloud.cloud import CloudError
+from localcloud.reclaim import reclaim
 from tests.e2e.team import Team, await_that
 
 ITEMS = 300
@@ -89,7 +93,9 @@ def test_an_item_with_state_goes_on_where_it_was(team: Team) -> None:
     instance = team.cloud.control("batch/rebalance")["instance"]
     await_that(lambda: team.saved(job), "a snapshot")
     assert team.status(job)["reclaims"] == 0
-    assert team.cloud.control("batch/reclaim")["instance"] == instance
+    with pytest.raises(CloudError, match="No Spot machine without a notice works on other"):
+        reclaim(team.cloud, "other")
+    assert reclaim(team.cloud, job.rpartition("-")[0], 3) == [instance]
     team.tidemill("wait", job)
 
     def starts() -> list[str]:

@@ -41,6 +41,26 @@ def run(*words: str, state: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reclaim"], "No localcloud runs in"),
+        (["reclaim", "--count", "0"], "--count is 0; it must be at least 1"),
+        (["reclaim", "--machines", "2"], "unrecognized arguments: --machines 2"),
+        (["up", "--job", "tiles"], "--job and --count go with reclaim"),
+    ],
+)
+def test_what_cannot_be_reclaimed_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    try:
+        code = command.main([*words, "--state", str(tmp_path / "none")])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2
+    assert said in capsys.readouterr().err
+
+
 def test_up_env_down(tmp_path: Path) -> None:
     state = tmp_path / "with space"
     up = run("up", "--relation-seconds", "0.1", state=state)
