@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
 import importlib
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,6 +43,9 @@ SHARED = "TIDEMILL_TESTS_WARM"
 WORKER = "TIDEMILL_TESTS_WORKER"
 """Environment variable with which a fork runs tests, on both clouds, and processes that it starts are no forks."""
 START_SECONDS = 60.0
+PREFIX = "tidemill-forks-"
+BEGINNING_SECONDS = 60.0
+"""A younger folder may be one that another session is making."""
 HOST = "pulumi-language-python"
 LAUNCHERS = ("pulumi-resource-aws", "pulumi-resource-gcp", "pulumi-analyzer-policy-python", HOST)
 _SIGNALS = {signal.SIGINT, signal.SIGTERM}
@@ -88,7 +93,10 @@ def _server() -> Path:
     """The folder of this session's server."""
     if shared := os.environ.get(SHARED):
         return Path(shared)
-    folder = Path(tempfile.mkdtemp(prefix="tidemill-warm-"))
+    _sweep()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_SH)
     client = f'exec "{sys.executable}" -IS "{ROOT}/tests/warm_client.py" "{folder}/socket" "$@"'
     for name, variables in (("forked-python", ""), ("forked-worker", f"export {WORKER}=1\n")):
         (folder / name).write_text(f"#!/bin/sh\n{variables}{client}\n")
@@ -98,7 +106,7 @@ def _server() -> Path:
     listening.listen(64)
     command = [sys.executable, "-u", __file__, str(folder), str(listening.fileno())]
     # It ends when its stdin closes, however this process ends.
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, pass_fds=[listening.fileno()])
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, pass_fds=[listening.fileno(), held])
     listening.close()
 
     def close() -> None:
@@ -109,6 +117,19 @@ def _server() -> Path:
 
     atexit.register(close)
     return folder
+
+
+def _sweep() -> None:
+    """Remove the folders of servers that were killed with their sessions, as `timeout` does: no one holds them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            held = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.fstat(held).st_mtime > BEGINNING_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(held)
 
 
 def spawn(command: Sequence[str], **options: Any) -> Fork | subprocess.Popen[bytes]:
