@@ -1,6 +1,8 @@
 """State: data that would be deleted, replaced, kept for a shorter time or left unprotected."""
 
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ops.engine_messages import remedy
@@ -57,6 +59,7 @@ _REPLICATION = "aws:s3/bucketReplicationConfig:BucketReplicationConfig"
 _OVERWRITTEN = "no longer keeps overwritten objects"
 _KEY = "new objects are no longer encrypted with your key"
 _DISKS = "disks of new machines are no longer encrypted with your key"
+_FLOW_LOG = "aws:ec2/flowLog:FlowLog"
 _FLOWS = "machines' connections are no longer logged"
 _TEMPLATES = (
     "aws:ec2/launchTemplate:LaunchTemplate",
@@ -129,6 +132,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         yield from _switched_off(step, deleted)
         yield from _copied(step)
         yield from _narrower(step)
+        yield from _fewer_flows(step)
     if any(step.after for step in steps if step.type in _RETAINS):
         for step in steps:
             if step.type in _COPIES and step.op == "delete":
@@ -199,7 +203,13 @@ def _kept_shorter(step: Step) -> Iterator[Finding]:
     if rules:
         lines = tuple(f"{row.path}: {row.old or 'none'} to {row.new or 'none'}" for row in rules)
         kept = [row for row in rules if row.path.endswith(("countNumber", "keepCount")) and row.new]
-        title = f"keeps {kept[0].new} images, was {kept[0].old or 'all'}" if len(kept) == 1 else "deletes other images"
+        title = "deletes other images"
+        if len(kept) == 1:
+            unit = at(_plain(step.new, key), (*parts(kept[0].path)[:-1], "countUnit"))
+            was = kept[0].old or ("for ever" if unit else "all")
+            title = (
+                f"keeps images {kept[0].new} {unit}, was {was}" if unit else f"keeps {kept[0].new} images, was {was}"
+            )
         yield Finding("medium", "state-expires", step.name, step.urn, title, lines)
 
 
@@ -212,6 +222,24 @@ def _narrower(step: Step) -> Iterator[Finding]:
             less = bool(new) and str(old or "") in str(new)
             title = "keeps fewer log lines" if less else "keeps other log lines"
             yield Finding("high" if less else "medium", "state-expires", step.name, step.urn, title, told)
+
+
+def _fewer_flows(step: Step) -> Iterator[Finding]:
+    """Flow logs that leave out connections which they had before."""
+    kind, word = "protection-lifted", "logs fewer of the machines' connections"
+    traffic = step.new.get("trafficType")
+    if step.type == _FLOW_LOG and step.old.get("trafficType") == "ALL" and traffic in ("ACCEPT", "REJECT"):
+        yield Finding("high", kind, step.name, step.urn, f"{word}: {traffic}, was ALL")
+    shares = [number(at(side, ("logConfig", "flowSampling"))) for side in (step.old, step.new)]
+    if shares[0] and shares[1] is not None and shares[1] < shares[0]:
+        yield Finding("high", kind, step.name, step.urn, f"{word}: {shares[1]:.0%}, was {shares[0]:.0%}")
+
+
+def _plain(inputs: dict[str, Any], key: str | None) -> dict[str, Any]:
+    """Inputs with a property as data that is JSON in a text."""
+    with suppress(TypeError, ValueError):
+        return {str(key): json.loads(inputs.get(str(key), ""))}
+    return inputs
 
 
 def _owners(state: State | None) -> set[str]:

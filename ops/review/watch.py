@@ -49,6 +49,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
     for step in steps:
         if step.type in _TELLS and step.op in ("update", "replace"):
             yield from _muted(step)
+            yield from _moved(step)
             yield from _later(step)
         if step.type in _BUDGETS and step.op in ("update", "replace"):
             yield from _budget(step)
@@ -143,6 +144,17 @@ def _muted(step: Step) -> Iterator[Finding]:
         tells = bool(new) if wanted is None else new in (wanted, None)
         if told and not tells and not is_unknown(new):
             yield Finding("high", "unwatched", step.name, step.urn, f"no longer tells anybody: {means}")
+
+
+def _moved(step: Step) -> Iterator[Finding]:
+    """An alarm that tells others than before."""
+    for key in ("alarmActions", "notificationChannels"):
+        told, now = ({*texts(side.get(key))} for side in (step.old, step.new))
+        if (gone := sorted(told - now)) and now and not any(map(is_unknown, now)):
+            rest = ", ".join(sorted(now - told)) or "nobody new"
+            yield Finding(
+                "medium", "unwatched", step.name, step.urn, f"no longer tells {', '.join(gone)}; tells {rest}"
+            )
 
 
 def _later(step: Step) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from ops.review.compute import QUEUE, TEMPLATES
@@ -48,10 +49,10 @@ _LOGINS = ("enable-oslogin", "block-project-ssh-keys")
 
 Source: https://cloud.google.com/compute/docs/connect/restrict-ssh-keys#block-project-keys
 """
-_IMAGE = re.compile(r"(?<![\w./:-])((?:[\w.-]+(?::\d+)?/)+)[\w.-]+(?:@sha256:[0-9a-f]{64}|:[\w][\w.-]*)")
-"""An image with its tag or digest, and the registry and path that it is in."""
+_IMAGE = re.compile(r"(?<![\w./:-])((?:[\w.-]+(?::\d+)?/)+)[\w.-]+(?:@(sha256:[0-9a-f]{64})|:[\w][\w.-]*)")
+"""An image with its tag or digest: the registry and path that it is in, and the digest."""
 _SHARE = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
-_NFS = re.compile(r"device=:(/[^\s,\"']*).*?addr=([\d.]+)")
+_NFS = re.compile(r"device=:(/[^\s,\"']*).*?addr=([\d.]+)(?:[^\"]*,(ro|rw)\b)?")
 _SECONDS = re.compile(r"^(\w+_SECONDS|\w+_MINUTES)=(\d+)$", re.MULTILINE)
 
 
@@ -115,10 +116,15 @@ def _rarer(step: Step) -> Iterator[Finding]:
 
 def _of_step(step: Step) -> Iterator[Finding]:
     old, new = _text(step.old), _text(step.new)
-    places = sorted({*_IMAGE.findall(new)} - {*_IMAGE.findall(old)})
-    if places:
-        was = ", ".join(sorted({*_IMAGE.findall(old)})) or "none"
-        yield _finding("high", step, "runs an image from another place", f"{', '.join(places)}, was {was}")
+    before, after = _images(old), _images(new)
+    if places := sorted(after.keys() - before.keys()):
+        details = [f"{', '.join(places)}, was {', '.join(sorted(before)) or 'none'}"]
+        moved, known = ({*chain.from_iterable(each)} for each in ((after[place] for place in places), before.values()))
+        if moved <= known - {""}:
+            details.append(
+                "By the same digest, so with the same content; without that registry new machines cannot start."
+            )
+        yield _finding("high", step, "runs an image from another place", *details)
     shares = sorted(_shares(new) - _shares(old))
     if shares:
         yield _finding("medium", step, "mounts another file system", ", ".join(shares))
@@ -126,10 +132,10 @@ def _of_step(step: Step) -> Iterator[Finding]:
     if limit[1] is not None and (limit[0] is None or limit[1] < limit[0]):
         was = "no limit" if limit[0] is None else f"{limit[0] / 60:g} minutes"
         yield _finding("medium", step, f"ends what runs longer than {limit[1] / 60:g} minutes, was {was}")
-    before, after = (dict(_SECONDS.findall(text)) for text in (old, new))
-    for name in sorted(before.keys() & after.keys()):
-        if before[name] != after[name]:
-            lines = (f"{name}: {int(before[name]):,} to {int(after[name]):,}",)
+    times = [dict(_SECONDS.findall(text)) for text in (old, new)]
+    for name in sorted(times[0].keys() & times[1].keys()):
+        if times[0][name] != times[1][name]:
+            lines = (f"{name}: {int(times[0][name]):,} to {int(times[1][name]):,}",)
             why = "a machine is billed while it is idle" if "IDLE" in name else "a machine leaves at another age"
             yield _finding("medium", step, f"a time of its machines changes: {why}", *lines)
     script = step.type == _LAUNCH and step.old.get("userData") != step.new.get("userData")
@@ -147,8 +153,16 @@ def _of_step(step: Step) -> Iterator[Finding]:
     yield from _container(step)
 
 
+def _images(text: str) -> dict[str, set[str]]:
+    """Places of images, each with their digests; an empty one for a tag."""
+    found: dict[str, set[str]] = {}
+    for place, digest in _IMAGE.findall(text):
+        found.setdefault(place, set()).add(digest)
+    return found
+
+
 def _container(step: Step) -> Iterator[Finding]:
-    """Folders of the machine that a job may write, and only read before."""
+    """Folders of the machine, and shares of a network's file systems, that a job may write, and only read before."""
     old, new = (_mounts(inputs) for inputs in (step.old, step.new))
     opened = sorted(path for path, read_only in new.items() if not read_only and old.get(path))
     if opened:
@@ -156,16 +170,17 @@ def _container(step: Step) -> Iterator[Finding]:
 
 
 def _mounts(inputs: dict[str, Any]) -> dict[str, bool]:
-    """Folders by path: true if jobs only read it."""
+    """Folders and shares by path: true if jobs only read it."""
+    shares = {f"{address}:{path}": mode == "ro" for path, address, mode in _NFS.findall(_text(inputs))}
     try:
         points = json.loads(inputs.get("containerProperties") or "{}").get("mountPoints")
     except (TypeError, ValueError):
-        return {}
-    return {str(each.get("containerPath")): bool(each.get("readOnly")) for each in points or []}
+        return shares
+    return shares | {str(each.get("containerPath")): bool(each.get("readOnly")) for each in points or []}
 
 
 def _shares(text: str) -> set[str]:
-    return {*_SHARE.findall(text), *(f"{address}:{path}" for path, address in _NFS.findall(text))}
+    return {*_SHARE.findall(text), *(f"{address}:{path}" for path, address, _ in _NFS.findall(text))}
 
 
 def _text(inputs: dict[str, Any]) -> str:

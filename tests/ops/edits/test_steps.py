@@ -288,7 +288,19 @@ SILENT = {
     "a role's own policy that shrinks": changed(ROLE, inline("*"), inline("s3:GetObject")),
 }
 EDITS = (
-    *BY_HAND,
+    Edit(
+        "flow logs on GCP take a smaller sample",
+        lambda: told(
+            changed(
+                "gcp:compute/subnetwork:Subnetwork",
+                {"logConfig": {"flowSampling": 0.5}},
+                {"logConfig": {"flowSampling": 0.01}},
+            )
+        ),
+        "high",
+        "protection-lifted",
+        "logs fewer of the machines' connections: 1%, was 50%",
+    ),
     Edit("a queue is removed", lambda: recorded("queue-removed"), "critical", "failed", "up would not run"),
     Edit("a queue is renamed: its jobs end", lambda: recorded("queue-removed"), "high", "jobs-interrupted",
         "job queue"),
@@ -560,6 +572,17 @@ QUIET = {
     ),
     "an alarm tells sooner": lambda: told(
         changed(ALARM, {"threshold": 2, "alarmActions": ["t"]}, {"threshold": 1, "alarmActions": ["t"]})
+    ),
+    "an alarm tells somebody more": lambda: told(
+        changed(ALARM, {"alarmActions": ["t"]}, {"alarmActions": ["t", "u"]}),
+        changed(ALERT, {"notificationChannels": ["t"]}, {"notificationChannels": ["t", "u"]}, "policy"),
+    ),
+    "an image has another digest in the same place": lambda: told(
+        changed(
+            "aws:batch/jobDefinition:JobDefinition",
+            {"containerProperties": '{"image": "registry.example.com/a/b@sha256:' + 64 * "a" + '"}'},
+            {"containerProperties": '{"image": "registry.example.com/a/b@sha256:' + 64 * "b" + '"}'},
+        )
     ),
     "an alarm tells when it is over, too": lambda: told(
         changed(ALARM, {"alarmDescription": "a"}, {"alarmDescription": "b", "okActions": ["t"]})
