@@ -14,6 +14,7 @@ from tidemill import prices, services
 from tidemill.capacity import fleet_usd, machine_usd, most_machines
 
 from .config import Queue, StackConfig
+from .config.bootstrap_models import BootstrapConfig
 from .config.checks.file_systems import size_of
 from .config.shared_models import SharedConfig
 from .machines import MachineType
@@ -122,6 +123,23 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
     return StackEstimate(config.cloud, region, idle, burn, book.origin)
 
 
+def account_estimate(config: BootstrapConfig, region: str) -> StackEstimate:
+    """Estimate what a bootstrap stack costs while idle: the state's key, and that of its replica in its own region."""
+    book = Book(config.cloud, region)
+    idle = [book.line("KMS key of the state, a version", 1, "kms_key_month")]
+    if config.replica:
+        there = Book(config.cloud, config.replica)
+        idle.append(there.line(f"KMS key of the replica in {config.replica}, a version", 1, "kms_key_month"))
+    return StackEstimate(config.cloud, region, idle, [], book.origin)
+
+
+def shared_estimate(config: SharedConfig, region: str) -> StackEstimate:
+    """Estimate what a shared stack costs while idle, once for all teams."""
+    book = Book(config.cloud, region)
+    idle = list(cloud_room(config.cloud, "money").network(config.network, config.network.extra_endpoints, 0, book))
+    return StackEstimate(config.cloud, region, idle, [], book.origin)
+
+
 def note(config: StackConfig, region: str) -> str:
     """The estimate in one line, for a preview; or that no price of the region is known."""
     costs = estimate(config, region)
@@ -136,12 +154,12 @@ def note(config: StackConfig, region: str) -> str:
 
 def shared_note(config: SharedConfig, region: str) -> str:
     """The idle cost of a shared stack in one line, for its preview; or that no price of the region is known."""
-    book = Book(config.cloud, region)
-    idle = list(cloud_room(config.cloud, "money").network(config.network, config.network.extra_endpoints, 0, book))
-    if idle and book.origin is None:
+    costs = shared_estimate(config, region)
+    if not costs.idle_month:
+        return "Idle cost: none."
+    if costs.origin is None:
         return _no_prices(config.cloud, region)
-    costs = f"{usd(total(idle))} per month, once for all teams" if idle else "none"
-    return f"Idle cost: {costs}." + (f" Prices: {book.origin}." if idle else "")
+    return f"Idle cost: {usd(costs.idle)} per month, once for all teams. Prices: {costs.origin}."
 
 
 def _no_prices(cloud: str, region: str) -> str:

@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 
 from components import money
+from components.config.bootstrap_models import BootstrapConfig
 from components.config.load import read_file
+from components.config.shared_models import SharedConfig
 from components.money import Line, StackEstimate, Total
 from ops.costs.commitments import Cover, Pool, read
 from ops.options import STACKS
 from ops.prices.region import today
-from ops.project import read_config, stack_file
+from ops.project import read_any, stack_file
 from tidemill import prices
 
 _OLD_DAYS = 365
@@ -55,17 +57,19 @@ def estimate(stacks: tuple[str, ...], paid: Path | None, as_json: bool) -> None:
 
 
 def of_stack(stack: str) -> StackEstimate:
-    """The estimate of a stack of stacks/.
+    """The estimate of a stack, which may be one of bootstrap/ or shared/.
 
     Raises:
         click.UsageError: The stack does not exist, or its file is wrong.
     """
-    path, config = stack_file(stack), read_config(stack)
+    path, config = stack_file(stack), read_any(stack)
     key = f"{config.cloud}:region"
     region = read_file(path)["config"].get(key)
     if not isinstance(region, str):
         raise click.UsageError(f"{path.name} does not set {key}, and prices depend on it.")
-    return money.estimate(config, region)
+    if isinstance(config, BootstrapConfig):
+        return money.account_estimate(config, region)
+    return money.shared_estimate(config, region) if isinstance(config, SharedConfig) else money.estimate(config, region)
 
 
 def document(stack: str, costs: StackEstimate) -> dict:

@@ -16,11 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
+from components.config.errors import nearest
 from components.rooms import CLOUDS
 from ops.backend import Bucket, Version
 from ops.clouds import facts
 from ops.engine import answered
-from ops.project import engine_name, project_name
+from ops.project import engine_name, every_file, named, project_name
 from tidemill.visible import visible
 
 _SHOWN = 20
@@ -70,9 +71,10 @@ class Backend:
         found = [each for each in bucket.versions(self._state) if each.name in self._names]
         self._versions = sorted(found, key=lambda each: (each.written, each.live), reverse=True)
         if not self._versions:
+            guess = nearest(stack, [each for each in map(named, every_file()) if each != stack])
             raise click.UsageError(
-                f"--stack {stack}: the bucket has no version of {self._state}.json. A version is kept for 30 days after"
-                " the next one."
+                f"--stack {stack}: the bucket has no version of {self._state}.json."
+                f"{f' Did you mean {guess}?' if guess else ''} A version is kept for 30 days after the next one."
             )
 
     @property

@@ -10,7 +10,9 @@ from click.testing import CliRunner
 from ops import affected as module
 from ops import check, orphans, project
 from ops.affected import Stack, affected, why
+from ops.estimate import estimate
 from tests.unit.config.examples import GOOD
+from tidemill import prices
 
 ACCOUNT = (
     "config:\n  aws:region: us-west-2\n  tidemill-bootstrap:ci: {repository: example/infra, environments: [prod]}\n"
@@ -148,3 +150,22 @@ def test_a_removed_file_of_theirs_is_an_orphan_with_the_command_that_destroys_it
 def test_a_team_command_names_what_such_a_stack_lacks(folder):
     with pytest.raises(Exception, match="it has no queues; name a stack of stacks/"):
         project.read_config("shared/prod")
+
+
+def test_the_estimate_has_the_keys_of_the_state_and_of_its_replica(folder):
+    (folder / "bootstrap" / "Pulumi.account.yaml").write_text(f"{ACCOUNT}  tidemill-bootstrap:replica: us-east-1\n")
+    done = CliRunner().invoke(estimate, ["--stack", "bootstrap/account", "--stack", "shared/prod", "--json"])
+    assert done.exit_code == 0, done.output
+    account, shared = json.loads(done.stdout)
+    state, replica = account["idle_month"]
+    assert ("of the state" in state["what"], "replica in us-east-1" in replica["what"]) == (True, True)
+    each = prices.service("aws", "us-east-1", "kms_key_month")
+    assert each is not None
+    assert replica["usd_high"] == each.usd
+    assert any("NAT gateway" in line["what"] for line in shared["idle_month"])
+    assert account["burn_hour"] == shared["burn_hour"] == []
+
+
+def test_the_estimate_of_an_account_without_replica_has_one_key(folder):
+    done = CliRunner().invoke(estimate, ["--stack", "bootstrap/account", "--json"])
+    assert len(json.loads(done.stdout)[0]["idle_month"]) == 1

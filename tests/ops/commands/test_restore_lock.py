@@ -77,6 +77,16 @@ def restored(bucket: InMemory, *, unlock: bool = False) -> list[str]:
     return Backend(bucket, ".pulumi/", "vision-dev").restored("1", unlock=unlock)
 
 
+def test_a_stack_that_the_bucket_does_not_have_is_told_with_the_nearest(bucket):
+    with pytest.raises(
+        click.UsageError, match=r"--stack visoin-dev: the bucket has no version.*Did you mean vision-dev\?"
+    ):
+        Backend(bucket, ".pulumi/", "visoin-dev")
+    with pytest.raises(click.UsageError) as caught:
+        Backend(bucket, ".pulumi/", "climate-dev")
+    assert "Did you mean climate-dev" not in str(caught.value)
+
+
 @pytest.mark.parametrize("unlock", [False, True])
 def test_an_up_that_begins_meanwhile_keeps_its_state(bucket, unlock):
     def begins(name: str) -> None:
