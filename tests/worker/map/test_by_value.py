@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import zstandard
 
 import tidemill
 from tests.worker.here import SECONDS
@@ -250,3 +251,63 @@ def test_mistakes_are_one_sentence_and_nothing_is_started(session, call, said):
     assert said in told["error"]
     assert "\n" not in told["error"]
     assert told["jobs"] == []
+
+
+def test_a_traceback_shows_the_lines_of_a_function_that_travels_by_value(session):
+    (session.folder / "drive.py").write_text(
+        "import json, tidemill\n\n"
+        "def sharpness(number):\n"
+        "    wrong = number / 0  # the author's own line\n"
+        "    return wrong\n\n"
+        "secret = 'not of the function'\n"
+        "pipeline = tidemill.Pipeline.local(workers=1)\n"
+        "failure, = pipeline.map(sharpness, [1], name='d', attempts=1, return_exceptions=True)\n"
+        "print(json.dumps([failure.traceback, [line.said for line in pipeline.job('d').logs()]]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "drive.py"], cwd=session.folder, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    traceback, said = json.loads(done.stdout)
+    shown = '  File "drive.py", line 4, in sharpness\n    wrong = number / 0  # the author\'s own line\n'
+    assert shown in traceback
+    assert shown.splitlines()[0] in said
+    (made,) = Path(session.folder).glob(".tidemill/jobs/*/code/*")
+    assert b"not of the function" not in zstandard.ZstdDecompressor().stream_reader(made.read_bytes()).read()
+
+
+MODULE = """
+import importlib
+from pathlib import Path
+
+def beside(number): return Path(__file__).with_name("config.yaml").read_text()
+def here(number): return open("config.yaml").read()
+def other(number): return importlib.import_module("ot" + "her").value
+def elsewhere(number): return open("/no/such/file").read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("beside", None, "Modules travel by themselves; code=DIR (--code DIR) sends a folder with its files"),
+        ("here", None, "Modules travel by themselves; code=DIR (--code DIR) sends a folder with its files"),
+        ("here", ".", "this file is in pathlib.Path(__file__).parent, beside the code."),
+        ("other", None, "code=DIR (--code DIR) sends a folder."),
+        ("elsewhere", None, "No such file or directory: '/no/such/file'"),
+        ("beside", ".", None),
+        ("other", ".", None),
+    ],
+)
+def test_a_file_beside_a_module_is_there_or_the_item_says_how_to_send_it(session, name, code, said):
+    (session.folder / "sharp.py").write_text(MODULE)
+    (session.folder / "config.yaml").write_text("1")
+    (session.folder / "other.py").write_text("value = '1'")
+    sent = f"sharp.{name}, [1], attempts=1, code={code!r}"
+    found = session.run(f"{sent}, return_exceptions=True", "import sys; sys.path.insert(0, '.'); import sharp")
+    (value,) = found["values"]
+    if said is None:
+        assert value == "1"
+    else:
+        job = tidemill.Pipeline.local(session.folder / ".tidemill").job(found["job"])
+        (outcome,) = job.outcomes()
+        assert said in outcome.error.splitlines()[-1]

@@ -11,16 +11,18 @@ import io
 import json
 import shutil
 import sys
+import types
 import weakref
 from collections import ChainMap
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import cloudpickle
 
 from tidemill.client.program.own_modules import OwnModules
+from tidemill.client.program.source_lines import SourceLines
 from tidemill.client.program.uses import MAX_BYTES, Uses, is_named
 from tidemill.code import PACKAGE, CodeParts
 from tidemill.errors import CallerError, one_line
@@ -40,7 +42,7 @@ def by_value(name: str, values: Mapping[str, Any], modules: OwnModules) -> CodeP
     Raises:
         CallerError: They use what cannot leave this process, or more than may travel.
     """
-    uses = Uses(name, _Pickler.dispatch_table, modules)
+    uses = Uses(name, _REDUCERS, modules)
     fingerprints = {key: uses.fingerprint(value) for key, value in sorted(values.items())}
     folder = temporary_folder("function")
     parts = CodeParts(
@@ -49,19 +51,21 @@ def by_value(name: str, values: Mapping[str, Any], modules: OwnModules) -> CodeP
         fingerprints=fingerprints,
     )
     weakref.finalize(parts, shutil.rmtree, folder, ignore_errors=True)
-    made = {"python": "{}.{}".format(*sys.version_info), "packages": _versions(modules.packages)}
+    sources = SourceLines(_THEIRS[types.CodeType])
+    (folder / "functions.pickle").write_bytes(_pickled(name, values, sources))
+    python, packages = "{}.{}".format(*sys.version_info), _versions(modules.packages)
+    made = {"python": python, "packages": packages, "lines": sources.lines}
     (folder / "made.json").write_text(json.dumps(made))
-    (folder / "functions.pickle").write_bytes(_pickled(name, values))
     shutil.copyfile(_LOADER, folder / "__init__.py")
     own = Path(cloudpickle.__file__).parent
     shutil.copytree(own, folder / "cloudpickle", ignore=shutil.ignore_patterns("__pycache__"))
     return parts
 
 
-def _pickled(name: str, values: Mapping[str, Any]) -> bytes:
+def _pickled(name: str, values: Mapping[str, Any], sources: SourceLines) -> bytes:
     file = _Bounded()
     try:
-        _Pickler(file).dump(dict(values))
+        _Pickler(file, sources).dump(dict(values))
     except CallerError:
         raise
     except Exception as error:  # whatever a class raises that has its own way to be pickled
@@ -101,5 +105,10 @@ def _cached(function: Any) -> Any:
 _THEIRS: Any = cloudpickle.Pickler.dispatch_table
 
 
+_REDUCERS = ChainMap[Any, Any]({functools._lru_cache_wrapper: _cached}, _THEIRS)
+
+
 class _Pickler(cloudpickle.Pickler):
-    dispatch_table: ClassVar[Any] = ChainMap[Any, Any]({functools._lru_cache_wrapper: _cached}, _THEIRS)
+    def __init__(self, file: io.BytesIO, sources: SourceLines) -> None:
+        self.dispatch_table = ChainMap[Any, Any]({types.CodeType: sources.reduced}, _REDUCERS)
+        super().__init__(file)
