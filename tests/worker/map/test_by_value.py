@@ -310,4 +310,5 @@ def test_a_file_beside_a_module_is_there_or_the_item_says_how_to_send_it(session
     else:
         job = tidemill.Pipeline.local(session.folder / ".tidemill").job(found["job"])
         (outcome,) = job.outcomes()
+        assert outcome.error is not None
         assert said in outcome.error.splitlines()[-1]

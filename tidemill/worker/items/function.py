@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from tidemill.ledger import Outcome
 from tidemill.removal import remove
+from tidemill.worker.items.missing_files import with_remedy
 from tidemill.worker.items.run_item import limits_of, measure_gpus, pause_before
 from tidemill.worker.items.staging import Staging
 from tidemill.worker.items.task import Task
@@ -116,7 +117,8 @@ class FunctionRunner:
             raise
         if broken is None:
             self._shim = shim
-        return broken
+            return None
+        return broken._replace(error=with_remedy(broken.error, env.get("TIDEMILL_CODE")))
 
 
 class _BatchRun:
@@ -254,7 +256,8 @@ class _BatchRun:
         self._shim.supervisor.begin()
         self._shim.said_from = answer.err
         if answer.error is not None:
-            outcome.status, outcome.error = "failed", answer.error
+            code = one.task.base_env.get("TIDEMILL_CODE")
+            outcome.status, outcome.error = "failed", with_remedy(answer.error, code)
             outcome.reason = "exception" if answer.code in (0, 1) else "exit"
             if answer.code == 0:
                 # The value cannot be kept: another attempt would return the same.

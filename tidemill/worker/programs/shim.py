@@ -280,25 +280,7 @@ def _traceback():
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     text = "".join(traceback.format_exception(kind, error, trace)).strip()
-    return (text if len(text) <= ERROR_BYTES else "..." + text[-ERROR_BYTES:]) + _remedy(error)
-
-
-def _remedy(error):
-    """Says how a file or module gets to a machine that the code which travelled does not have."""
-    code = os.environ.get("TIDEMILL_CODE")
-    if not code or not isinstance(error, (FileNotFoundError, ModuleNotFoundError)):
-        return ""
-    if isinstance(error, ModuleNotFoundError):
-        return "\nOf one's own modules, those travel that code imports by name: code=DIR (--code DIR) sends a folder."
-    name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
-    if not name or (os.path.isabs(name) and not name.startswith(code + "/")):
-        return ""
-    if os.path.exists(os.path.join(code, name)):
-        return "\nAn item runs in a folder of its own; this file is in pathlib.Path(__file__).parent, beside the code."
-    return (
-        "\nThe code of this job does not have that file. Modules travel by themselves; code=DIR (--code DIR) sends a "
-        "folder with its files, which are then in pathlib.Path(__file__).parent."
-    )
+    return text if len(text) <= ERROR_BYTES else "..." + text[-ERROR_BYTES:]
 
 
 def _is_ours(file):
