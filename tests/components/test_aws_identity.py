@@ -351,3 +351,21 @@ def test_roles_can_be_granted_to_one_by_one():
         aws.iam.Role("other", assume_role_policy="{}")
 
     assert run(program).counts()["iam.RolePolicy"] == 1
+
+
+def test_personal_secrets_leave_one_way_in():
+    ada = f"arn:aws:iam::{ACCOUNT}:user/ada"
+    made = run_stack("vision-dev", access={"submitters": [ada], "personal_secrets": True})
+    assert not made.of("iam.Policy"), "it could be attached to others"
+    secret = made.one("secretsmanager.Secret", "vision-dev-identity-secrets")
+    assert "secretString" not in secret.inputs
+    (closed,) = secret.document("policy")["Statement"]
+    assert (closed["Effect"], closed["Principal"]) == ("Deny", "*")
+    roles = closed["Condition"]["ArnNotEquals"]["aws:PrincipalArn"]
+    assert [role.partition("identity-")[2].partition("-")[0] for role in roles] == ["submitter", "job"]
+    (trusted,) = made.one("iam.Role", "vision-dev-identity-submitter").document("assumeRolePolicy")["Statement"]
+    assert trusted["Principal"] == {"AWS": [ada]}
+
+
+def test_without_personal_secrets_a_stack_is_what_it_was():
+    assert not run_stack("vision-dev").of("secretsmanager.Secret")

@@ -139,3 +139,14 @@ def test_people_have_names_of_their_own():
     assert one.name.startswith("user-a-b-example-com-")
     assert one.name != other.name
     assert person("user:a.b@example.com") == one
+
+
+def test_personal_secrets_are_the_submitters_to_change_and_the_machines_to_read():
+    made = identity("user:ada@example.com", then=lambda made: made.keep_secrets())
+    bound = {
+        (each.inputs["member"].partition(":")[0], each.inputs["role"])
+        for each in made.of("secretmanager.SecretIamMember")
+    }
+    read, write = "roles/secretmanager.secretAccessor", "roles/secretmanager.secretVersionManager"
+    assert bound == {("serviceAccount", read), ("user", read), ("user", write)}
+    assert made.one("secretmanager.Secret").inputs["secretId"] == "vision-dev-personal"

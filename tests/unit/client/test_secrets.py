@@ -199,12 +199,15 @@ class TestSubmit:
         backend.secret_store = LocalSecrets()
         return target
 
-    def test_the_spec_has_the_name_and_no_object_the_value(self):
-        target = self.target()
+    def test_the_spec_has_the_name_and_no_object_and_no_array_the_value(self):
+        target, backend = pipeline(max_spec=SPEC_VERSION)
+        backend.secret_store = LocalSecrets()
         target.secrets.set("HF_TOKEN", CANARY)
         job = self.sent(target, secrets=["HF_TOKEN", "HF_TOKEN"])
         assert (job.spec.secrets, job.spec.spec_version) == (["HF_TOKEN"], SPEC_VERSION)
         assert not [name for name in target.store.list("") if CANARY.encode() in target.store.get(name)]
+        assert backend.arrays
+        assert CANARY not in repr([vars(array) for array in backend.arrays])
 
     @pytest.mark.parametrize(
         ("changes", "said"),

@@ -45,12 +45,13 @@ class GcpSecrets(SecretStore):
         self._destroy_before(made["name"])
 
     def _destroy_before(self, newest: str) -> None:
-        """Destroy earlier versions: each is billed, and what was removed must be gone."""
-        params = {"filter": "NOT state:DESTROYED", "pageSize": "100"}
+        """Destroy earlier versions: each is billed, and what was removed must be gone. The list begins with the newest,
+        so a page has those that an interrupted change has left.
+
+        Source: https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/list
+        """
         path, action = f"v1/{self._name}/versions", "secretmanager.versions.list"
-        for version in self._session.call("secretmanager", "GET", path, action=action, params=params).get(
-            "versions", ()
-        ):
+        for version in self._session.call("secretmanager", "GET", path, action=action).get("versions", ()):
             if _number(version["name"]) < _number(newest) and version["state"] != "DESTROYED":
                 self._session.call(
                     "secretmanager",
