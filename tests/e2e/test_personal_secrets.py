@@ -1,0 +1,73 @@
+"""A personal secret on the AWS of this machine: from the stack file to a program, and a search for its value.
+
+localcloud does not evaluate the secret's own policy: tests/access does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from localcloud.cloud import Cloud
+from tests.e2e.team import Team, assume, client, team_up
+
+CANARY = "canary-7d20be51"
+PROGRAM = """
+echo "said $HF_TOKEN"
+echo "cried $HF_TOKEN" >&2
+printf %s "$HF_TOKEN" | sha256sum > "$TIDEMILL_OUTPUT/digest"
+test "$TIDEMILL_INDEX" = 0
+"""
+ADA = "arn:aws:iam::123456789012:user/ada"
+
+
+def everything(team: Team, job: str) -> str:
+    """What anybody could read of a job: objects, requests, definitions, lines, and what commands print."""
+    env = team.cloud.env
+    batch, logs, s3 = (client(env, service) for service in ("batch", "logs", "s3"))
+    said = [s3.get_object(Bucket=team.bucket, Key=name)["Body"].read().decode("latin-1") for name in team.names("")]
+    queue = batch.describe_job_queues()["jobQueues"][0]["jobQueueArn"]
+    jobs = batch.list_jobs(jobQueue=queue, filters=[{"name": "JOB_NAME", "values": ["*"]}])["jobSummaryList"]
+    assert jobs
+    said.append(repr(batch.describe_jobs(jobs=[each["jobId"] for each in jobs])))
+    said.append(repr(batch.describe_job_definitions()))
+    for group in logs.describe_log_groups()["logGroups"]:
+        said.append(repr(logs.filter_log_events(logGroupName=group["logGroupName"])["events"]))
+    for verb in ("results", "failures", "status", "report", "logs", "explain"):
+        said.append(team.tidemill(verb, job, *([] if verb == "report" else ["--json"]), ok=(0, 1)))
+    return "\n".join(said)
+
+
+def test_a_job_has_the_value_and_nothing_that_is_kept_does(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Cloud(tmp_path_factory.mktemp("localcloud")) as cloud:
+        iam = client(cloud.env, "iam")
+        iam.create_user(UserName="ada")
+        key = iam.create_access_key(UserName="ada")["AccessKey"]
+        own = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+        ada = {name: value for name, value in cloud.env.items() if name != "AWS_SESSION_TOKEN"} | own
+        settings = {"tidemill:access": {"submitters": [ADA], "personal_secrets": True}, "tidemill:allow": ["purge"]}
+        with patch("tests.e2e.team.assume", lambda _, role: assume(ada, role)):
+            team = team_up(cloud, tmp_path_factory.mktemp("demo-aws"), settings=settings)
+        (tmp_path / "token").write_text(f"{CANARY}\n")
+        team.tidemill("secret", "set", "HF_TOKEN", "--from-file", "token")
+        assert json.loads(team.tidemill("secret", "list", "--json"))["secrets"] == ["HF_TOKEN"]
+        words = ["--queue", "cpu", "--name", "told", "--attempts", "1", "--secret", "HF_TOKEN", "a", "b", "--json"]
+        job = json.loads(team.tidemill("submit", *words, "--shell", "--", PROGRAM))["job"]
+        team.tidemill("wait", job, ok=(1,))
+        first, second = team.results(job)
+        assert (first["status"], second["status"]) == ("succeeded", "failed")
+        assert "cried ***" in second["error"]
+        assert team.read(f"{first['output']}digest").decode().split()[0] == hashlib.sha256(CANARY.encode()).hexdigest()
+        kept = everything(team, job)
+        assert "said ***" in kept
+        assert CANARY not in kept
+        team.tidemill("secret", "rm", "HF_TOKEN")
+        team.project.destroy().ok()
+        assert client(cloud.env, "secretsmanager").list_secrets()["SecretList"] == []
