@@ -312,3 +312,18 @@ def test_a_file_beside_a_module_is_there_or_the_item_says_how_to_send_it(session
         (outcome,) = job.outcomes()
         assert outcome.error is not None
         assert said in outcome.error.splitlines()[-1]
+
+
+def test_failed_items_run_again_with_the_corrected_function(session):
+    (session.folder / "drive.py").write_text(
+        "import json, tidemill\n\n"
+        "pipeline = tidemill.Pipeline.local(workers=1)\n"
+        "values = pipeline.map(lambda n: 1 / n, [0, 1], name='d', attempts=1, return_exceptions=True)\n"
+        "first = [str(type(value).__name__) for value in values]\n"
+        "values.job.retry(code=lambda n: n + 7)\n"
+        "print(json.dumps([first, list(values.job.values())]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "drive.py"], cwd=session.folder, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert json.loads(done.stdout) == [["ItemFailedError", "float"], [7, 1.0]], done.stderr

@@ -82,7 +82,7 @@ def opened(code: str | Path | Checkout | None) -> str | Path | Checkout | None:
         raise
 
 
-def check_libs(libs: Sequence[str | Path], code: str | Path | Checkout | None) -> None:
+def check_libs(libs: Sequence[str | Path], code: object) -> None:
     """Refuse folders that travel with code, when there is no code."""
     if libs and code is None:
         raise CallerError("`libs` is given without `code`.", "Give the folder of the program: `code=DIR`.", what="lib")

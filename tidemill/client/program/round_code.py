@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidemill.client.site import Log, Site
-from tidemill.code import PACKAGE
+from tidemill.code import PACKAGE, CodeParts
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 
@@ -24,17 +24,26 @@ class OtherCode(NamedTuple):
     origin: str | None
 
 
-def send(site: Site, spec: JobSpec, code: str | Path, libs: Sequence[str | Path], log: Log) -> OtherCode:
-    """Pack a folder or a commit, and upload it for a job.
+def send(
+    site: Site, spec: JobSpec, code: str | Path | Callable[..., Any], libs: Sequence[str | Path], log: Log
+) -> OtherCode:
+    """Pack a folder, a commit or a function, and upload it for a job.
 
     Raises:
-        CallerError: The folder cannot be packed, the repository cannot be fetched, or the job's function is of neither.
-            Nothing was uploaded.
+        CallerError: The folder cannot be packed, the repository cannot be fetched, the job's function is of neither, or
+            a function cannot take the place of the job's. Nothing was uploaded.
     """
+    if callable(code):
+        from tidemill.code import pack, upload
+
+        packed = pack(None, libs, packages=not site.has_packages, parts=_in_place_of(spec, code))
+        upload(site.store, spec.job, packed)
+        log(packed.words())
+        return OtherCode(packed.sha256, None)
     if (spec.function or "").startswith(f"{PACKAGE}:"):
         raise CallerError(
             f"code is {str(code)!r}, and the function of {spec.job} is of a session: that folder does not have it.",
-            "Call `map` again with the corrected function; with the same `name`, the new job takes its place.",
+            "Give the corrected function itself: `code=FUNCTION`; or call `map` again.",
             what="code",
         )
     from tidemill.client.program.git_code import Checkout, opened
@@ -48,3 +57,26 @@ def send(site: Site, spec: JobSpec, code: str | Path, libs: Sequence[str | Path]
     upload(site.store, spec.job, packed)
     log(packed.words(origin))
     return OtherCode(packed.sha256, origin)
+
+
+def _in_place_of(spec: JobSpec, function: Callable[..., Any]) -> CodeParts | None:
+    """The parts of a corrected function, which machines find by the name of the job's."""
+    from tidemill.client.program.by_value import by_value
+    from tidemill.client.program.importable import shipped
+    from tidemill.client.program.own_modules import OwnModules
+
+    module, _, name = (spec.function or "").partition(":")
+    given = shipped(function)
+    if module == PACKAGE and not (spec.item_type or "").startswith(f"{PACKAGE}:"):
+        return by_value(name, {name: function}, OwnModules())
+    if given.name == spec.function and module != PACKAGE and given.parts is not None:
+        return given.parts
+    if not module:
+        problem = f"{spec.job} runs a command."
+    elif module == PACKAGE:
+        problem = f"the items of {spec.job} are objects of a class of its session."
+    else:
+        problem = f"{spec.job} calls {spec.function}, and machines find it by that name."
+    raise CallerError(
+        f"code is the function {given.name}; {problem}", "Call `map` again with the function.", what="code"
+    )

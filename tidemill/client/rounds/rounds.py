@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
@@ -189,8 +189,8 @@ class RetryRequest:
 
     Attributes:
         items: Indexes; None for every item that failed.
-        code: What they run with from now on: a folder or a repository, as with `submit`; None for that of the newest
-            round.
+        code: What they run with from now on: a folder or a repository, as with `submit`, or the corrected function;
+            None for that of the newest round.
         max_usd: What the job may cost from now on, all rounds together; None keeps the current limit.
         group: In place of `items`: the id of a group that `tidemill failures` shows.
         libs: Folders that travel with `code`, each under its own name.
@@ -198,7 +198,7 @@ class RetryRequest:
     """
 
     items: Collection[int] | None = None
-    code: str | Path | None = None
+    code: str | Path | Callable[..., Any] | None = None
     max_usd: float | None = None
     _: KW_ONLY
     group: str | None = None
