@@ -25,6 +25,7 @@ NAMES = (
     "top",
     "report",
     "items",
+    "incremental",
     "staged",
     "transfer-up",
     "transfer-down",

@@ -16,6 +16,7 @@ import pytest
 
 from localcloud.cloud import GcpCloud
 from localcloud.processes import descendants
+from tests.e2e.changed_list import check_a_list_that_grew
 from tests.e2e.gcp import SPOT_OFF_SECONDS, TIME_FACTOR, GcpTeam, change, gcp_team_up
 from tests.e2e.team import await_that
 from tests.gate import Gate
@@ -32,6 +33,11 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
     state = tmp_path_factory.mktemp("localcloud")
     with GcpCloud(state, time_factor=TIME_FACTOR, spot_off_seconds=SPOT_OFF_SECONDS) as cloud:
         yield gcp_team_up(cloud, tmp_path_factory.mktemp("demo-gcp"), {"capacity": RUNGS})
+
+
+def test_one_item_more_runs_one_item(team: GcpTeam, tmp_path: Path) -> None:
+    items, _ = team.put_items("grew", 4, tmp_path)
+    check_a_list_that_grew(team, items, tmp_path)
 
 
 def test_a_frozen_machine_is_removed_and_its_work_runs_elsewhere(team: GcpTeam, tmp_path: Path, held: Gate) -> None:
