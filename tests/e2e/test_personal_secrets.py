@@ -1,6 +1,7 @@
-"""A personal secret on the AWS of this machine: from the stack file to a program, and a search for its value.
+"""A personal secret on the clouds of this machine: from the stack file to a program, and a search for its value.
 
-localcloud does not evaluate the secret's own policy: tests/access does.
+localcloud does not evaluate the policy of a secret on AWS, and its people on GCP are service accounts, which may not be
+the one submitter: the project's owner takes their place. tests/access has what each identity may do.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from unittest.mock import patch
 
 import pytest
 
-from localcloud.cloud import Cloud
+from localcloud.cloud import Cloud, GcpCloud
+from tests.e2e.gcp import DATA, TIME_FACTOR, GcpTeam, Objects
 from tests.e2e.team import Team, assume, client, team_up
+from tests.engine.google import Google
+from tests.harness import Project
 
 CANARY = "canary-7d20be51"
 PROGRAM = """
@@ -71,3 +75,45 @@ def test_a_job_has_the_value_and_nothing_that_is_kept_does(
         team.tidemill("secret", "rm", "HF_TOKEN")
         team.project.destroy().ok()
         assert client(cloud.env, "secretsmanager").list_secrets()["SecretList"] == []
+
+
+def everything_on_gcp(team: GcpTeam, job: str) -> str:
+    """The same on GCP: objects, machines with their user data, and what commands print, lines included."""
+    bucket = team.person["TIDEMILL_PIPELINE"].removeprefix("gs://").partition("/")[0]
+    found = team.google.call("storage", "GET", f"storage/v1/b/{bucket}/o")["items"]
+    said = [team.objects.get(bucket, each["name"]).decode("latin-1") for each in found]
+    said.append(repr(team.machines()))
+    for verb in ("results", "failures", "status", "report", "logs", "explain"):
+        said.append(team.tidemill(verb, job, *([] if verb == "report" else ["--json"]), ok=(0, 1)))
+    return "\n".join(said)
+
+
+def test_a_machine_on_gcp_gives_the_value_to_programs_alone(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with GcpCloud(tmp_path_factory.mktemp("localcloud-gcp"), time_factor=TIME_FACTOR) as cloud:
+        google = Google(cloud)
+        google.make_bucket(DATA)
+        project = Project(tmp_path_factory.mktemp("demo-gcp"), cloud.env, "demo-gcp")
+        with project.config() as config:
+            config["tidemill:access"] = {"submitters": ["user:ada@example.com"], "personal_secrets": True}
+            config["tidemill:allow"] = ["purge"]
+        project.up().ok()
+        cloud.control("compute/settings", environment={"TIDEMILL_IDLE_SECONDS": "5"})
+        person = {**cloud.env, "TIDEMILL_PIPELINE": project.outputs()["pipeline_uri"]}
+        team = GcpTeam(google, Objects(google), project, person)
+        (tmp_path / "token").write_text(f"{CANARY}\n")
+        team.tidemill("secret", "set", "HF_TOKEN", "--from-file", "token")
+        words = ["--queue", "cpu", "--name", "told", "--attempts", "1", "--secret", "HF_TOKEN", "a", "b", "--json"]
+        job = json.loads(team.tidemill("submit", *words, "--shell", "--", PROGRAM))["job"]
+        team.tidemill("wait", job, ok=(1,))
+        first, second = team.results(job)
+        assert (first["status"], second["status"]) == ("succeeded", "failed")
+        assert "cried ***" in second["error"]
+        assert team.read(f"{first['output']}digest").decode().split()[0] == hashlib.sha256(CANARY.encode()).hexdigest()
+        kept = everything_on_gcp(team, job)
+        assert "said ***" in kept
+        assert CANARY not in kept
+        project.destroy().ok()
+        assert "secrets" not in (google.call("secretmanager", "GET", "v1/projects/{project}/secrets") or {})
