@@ -41,7 +41,10 @@ def fetch_state(ledger: Ledger, spec: JobSpec, how: FetchContext) -> int:
     wanted = (item for item in items_of(ledger) if how.wants(item.index))
 
     def look(item: Item) -> tuple[Item, Tree | None]:
-        return item, newest_tree(ledger.store, spec.job, item.index)
+        tree = newest_tree(ledger.store, spec.job, item.index)
+        if tree is None and (origin := ledger.origin(item.index)):
+            tree = newest_tree(ledger.store, *origin)
+        return item, tree
 
     try:
         with (
