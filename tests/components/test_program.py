@@ -239,7 +239,7 @@ def test_a_preview_makes_the_same_resources(stack):
 
 @pytest.mark.parametrize(
     ("region", "told"),
-    [("us-west-2", "Idle cost: "), ("mars-north-1", "Cost: unknown. The price table has no prices for mars-north-1;")],
+    [("us-west-2", "Idle cost: "), ("mx-central-1", "Cost: unknown. The price table has no prices for mx-central-1;")],
 )
 def test_a_preview_speaks_of_money_once(monkeypatch: pytest.MonkeyPatch, region: str, told: str):
     said: list[str] = []
