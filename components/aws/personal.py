@@ -6,6 +6,8 @@ from typing import Any
 from .bootstrap import AwsBootstrap, AwsBootstrapArgs
 
 MARKS = {"tidemill:account": "personal"}
+MORE: dict[str, Any] = {"tidemill:registry": {"repositories": ["tidemill-worker"]}}
+"""More keys of the stack file: a repository for the worker's image, as a push on AWS makes none."""
 
 
 def keys(account: str, region: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Any
 from .bootstrap import GcpBootstrap, GcpBootstrapArgs
 
 MARKS = {"tidemill-account": "personal"}
+MORE: dict[str, Any] = {}
+"""More keys of the stack file: none, as the registry takes images of any name."""
 
 
 def keys(account: str, region: str) -> dict[str, Any]:

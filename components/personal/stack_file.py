@@ -72,17 +72,17 @@ class StackFile:
         Raises:
             ConfigError: A value is wrong.
         """
+        room = cloud_room(self.cloud, "personal")
         notify = options.email and [options.email]
         budget = {"monthly_usd": options.budget, "notify": notify, "billing_account": options.billing_account}
         config = {
-            **cloud_room(self.cloud, "personal").keys(account, region),
+            **room.keys(account, region),
             "tidemill:team": self.team,
             "tidemill:environment": ENVIRONMENT,
             "tidemill:cloud": self.cloud,
             "tidemill:budget": {key: value for key, value in budget.items() if value is not None},
             "tidemill:monitoring": {"notify": [options.email]},
-            # A place for the worker's image.
-            "tidemill:registry": {"repositories": ["tidemill-worker"]},
+            **room.MORE,
             **({"tidemill:worker_image": options.worker_image} if options.worker_image else {}),
             "tidemill:queues": {
                 QUEUE: {

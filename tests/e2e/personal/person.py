@@ -17,6 +17,7 @@ from tests.warm import warmed
 
 TIMEOUT_SECONDS = 600
 EMAIL = "ada@example.com"
+COUNT = 'wc -c < "$TIDEMILL_INPUT" > "$TIDEMILL_OUTPUT/bytes.txt"'
 
 
 def installed(folder: Path) -> Path:

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from localcloud.cloud import Cloud
-from tests.e2e.personal.person import EMAIL, Person, changes, installed
+from tests.e2e.personal.person import COUNT, EMAIL, Person, changes, installed
 from tests.engine.inventory import client, inventory
 
 BATCH_AND_SPOT = {"AWSServiceRoleForbatch", "AWSServiceRoleForspot"}
 """The service-linked roles, which stay: they are the account's."""
 FIRST = ("--email", EMAIL)
-COUNT = 'wc -c < "$TIDEMILL_INPUT" > "$TIDEMILL_OUTPUT/bytes.txt"'
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +152,10 @@ def test_a_killed_up_leaves_a_lock_that_is_named(ada, cloud, before):
     """And what Pulumi had begun and does not know of, which a `down` cannot delete."""
     ada.stopped_at("create  aws:batch/schedulingPolicy:SchedulingPolicy  ada", signal.SIGKILL, *UP)
     assert "--unlock" in ada.up(code=2)
-    printed = ada.up("--unlock")
-    ada.down("--confirm", "ada-personal")
+    printed = ada.down("--unlock", "--confirm", "ada-personal")
     orphans = [name for kind, names in left(cloud).items() for name in names if name not in before.get(kind, [])]
-    named = [line.split()[-1] for line in printed.partition("will not delete them")[2].splitlines() if "::" not in line]
-    assert [name for name in orphans if not any(each and each in name for each in named)] == []
+    unknown = printed.partition("will not delete them")[2].partition(" goes")[0]
+    named = [line.split()[-1] for line in unknown.splitlines() if line.startswith("  ")]
+    # A repository is named `ada-personal/tidemill-worker`, and its resource `ada-personal-registry-tidemill-worker`.
+    parts = [name.replace("-registry-", "/") for name in named]
+    assert [name for name in orphans if not any(part in name for part in parts)] == []
