@@ -296,7 +296,7 @@ class TestStuck:
     def test_a_store_that_cannot_be_written_is_named(self, here):
         ran = here.run("a", "--store", "/proc/store", "--", "true")
         assert ran.returncode == 2
-        assert "--store is '/proc/store'" in ran.stderr
+        assert "the job store's folder is '/proc/store'" in ran.stderr
 
 
 class TestGoingOn:

@@ -101,8 +101,8 @@ def _files(
     for name in changed:
         count = lines.get(name)
         yield _said(name) + (f" ({count} line{'s' * (count != 1)})" if count else "")
-    yield from (f"{_said(name)} (new)" for name in now.keys() - before.keys())
-    yield from (f"{_said(name)} (gone)" for name in before.keys() - now.keys())
+    yield from (f"{_said(name)} (new)" for name in sorted(now.keys() - before.keys()))
+    yield from (f"{_said(name)} (gone)" for name in sorted(before.keys() - now.keys()))
 
 
 def _said(name: str) -> str:
