@@ -25,17 +25,22 @@ def enter(store: Store, spec: JobSpec) -> None:
     store.put(f"{layout.JOURNAL}/{spec.created_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}~{spec.job}", b"")
 
 
+def job_ids(store: Store, name: str) -> set[str]:
+    """Ids of the jobs of a name, those among them whose submit has not come as far as the spec."""
+    names = _listed(lambda: store.folders(layout.JOBS))
+    if names is None and (names := _listed(lambda: store.list(layout.JOURNAL))) is None:
+        raise _unlistable(store)
+    ids = (re.split("[/~]", entry)[-1] for entry in names)
+    return {job for job in ids if re.fullmatch(JOB_PATTERN, job) and job.rpartition("-")[0] == name}
+
+
 def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
     """Specs of the jobs of a store, or of those of a name, newest first. A spec is read only when it is asked for."""
     with ThreadPoolExecutor(_PARALLEL) as pool:
         folders = pool.submit(_listed, lambda: store.folders(layout.JOBS))
         journal = _listed(lambda: store.list(layout.JOURNAL))
         if (names := folders.result()) is None and journal is None:
-            raise ObjectNameError(
-                f"{store.uri}/{layout.JOBS}: a name there has an empty, `.` or `..` part or a control character, and "
-                "jobs cannot be listed.",
-                "Name a job by its id, or ask the stack's owner to remove the object.",
-            )
+            raise _unlistable(store)
         entries = [entry.rpartition("/")[2].partition("~") for entry in journal or ()]
         # Where folders cannot be listed, the journal tells which jobs there are.
         there = [job for _, _, job in entries] if names is None else [name.rpartition("/")[2] for name in names]
@@ -56,6 +61,14 @@ def _listed(names: Callable[[], Iterable[str]]) -> list[str] | None:
         return list(names())
     except ObjectNameError:
         return None
+
+
+def _unlistable(store: Store) -> ObjectNameError:
+    return ObjectNameError(
+        f"{store.uri}/{layout.JOBS}: a name there has an empty, `.` or `..` part or a control character, and "
+        "jobs cannot be listed.",
+        "Name a job by its id, or ask the stack's owner to remove the object.",
+    )
 
 
 def find_spec(store: Store, job: str) -> JobSpec:

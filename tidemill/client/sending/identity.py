@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from tidemill import layout
-from tidemill.client.journal import known_spec
+from tidemill.client.journal import job_ids, known_spec
 from tidemill.client.program.newer_files import changed_at
 from tidemill.client.sending.program_files import ProgramFiles
 from tidemill.client.site import Site
@@ -20,6 +21,8 @@ from tidemill.job import PARTS, JobSpec, new_job_id
 from tidemill.ledger.documents import UnreadableError, read_document
 from tidemill.store import Store
 
+GAP = 1000
+"""Jobs of one identity in a row that may be gone, removed or expired, before a newer one that is still found."""
 IDENTITY = {name for name, part in PARTS.items() if part.identity}
 
 
@@ -77,13 +80,18 @@ def matching_job(
 
 
 def _newest(store: Store, draft: JobSpec, identity: JobIdentity, in_place: str | None) -> tuple[str, JobSpec | None]:
-    newest, again = None, 0
-    while existing := known_spec(store, job := _id(draft, identity, in_place, again)):
-        again += 1
-        # Specs of older versions do not say which image it was.
-        if existing.image_ref is None or image_content(existing.image_ref) == image_content(draft.image_ref):
-            newest = existing
-    return job, newest
+    """The id of an identity's next job, and the spec of its newest one that is there."""
+    newest, following, ids, there = None, 0, list[str](), job_ids(store, draft.name)
+    for job in _ids(draft, identity, in_place):
+        ids.append(job)
+        if job in there and (existing := known_spec(store, job)):
+            following = len(ids)
+            # Specs of older versions do not say which image it was.
+            if existing.image_ref is None or image_content(existing.image_ref) == image_content(draft.image_ref):
+                newest = existing
+        if len(ids) > following and (not there or len(ids) > following + GAP):
+            break
+    return ids[following], newest
 
 
 def image_content(image: str | None) -> str | None:
@@ -105,11 +113,12 @@ def _of_earlier_version(
     return existing if all(changed_at(file) <= existing.created_at.timestamp() for file in files) else None
 
 
-def _id(draft: JobSpec, identity: JobIdentity, in_place: str | None, again: int) -> str:
-    """The same name, program, items and settings give the same id; `again` counts those that are there already."""
+def _ids(draft: JobSpec, identity: JobIdentity, in_place: str | None) -> Iterator[str]:
+    """The ids of one identity without end: the same name, program, items and settings give the same ones."""
     values = draft.model_dump(mode="json", include=IDENTITY)
     values = {key: value for key, value in values.items() if value or PARTS[key].since == 1}
     values |= {"chunk_size": identity.chunk_size, "items": identity.items}
     values |= {"in_place": in_place} if in_place else {}
-    values |= {"again": again} if again else {}
-    return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"
+    for again in count():
+        values |= {"again": again} if again else {}
+        yield f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"

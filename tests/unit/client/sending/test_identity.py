@@ -138,7 +138,7 @@ def test_a_job_of_an_earlier_version_goes_on_until_its_program_changes(project, 
     marks = known_identity(target.store, job.id)
     assert marks is not None
     draft = job.spec.model_copy(update={"code": None})
-    old = identity._id(draft, marks, None, 0)
+    old = next(identity._ids(draft, marks, None))
     target.store.put(layout.spec(old), job.spec.model_copy(update={"job": old}).model_dump_json().encode())
     (tmp_path / "store" / layout.spec(job.id)).unlink()
     (tmp_path / "store" / layout.manifest(old)).mkdir(parents=True)
