@@ -26,7 +26,12 @@ def mark_removed(store: Store, job: str, by: str) -> None:
 
 def is_removed(store: Store, job: str) -> bool:
     """True if the mark is there."""
+    return is_mark(store.find(layout.spec(job)) or b"")
+
+
+def is_mark(data: bytes) -> bool:
+    """True for the content of a mark."""
     with suppress(ValueError):
-        content = json.loads(store.find(layout.spec(job)) or b"null")
+        content = json.loads(data)
         return isinstance(content, dict) and content.keys() == {"removed"}
     return False

@@ -27,6 +27,7 @@ from tidemill.errors import DamagedError, decoding
 from tidemill.job import JOB_PATTERN, JobSpec
 from tidemill.ledger.chunk import ChunkLedger
 from tidemill.ledger.records import Outcome
+from tidemill.ledger.removal_mark import is_mark
 from tidemill.manifest import ManifestIndex
 from tidemill.store import Store
 
@@ -44,7 +45,7 @@ class SharedRound(BaseModel):
     job: Annotated[str, StringConstraints(pattern=JOB_PATTERN)]
     round: int = Field(ge=0)
     at: float = Field(ge=0, allow_inf_nan=False)
-    """Time of the oldest of these records, in seconds since the epoch, by the store's clock: the first to expire."""
+    """Time of what expires first of the job's spec and these records, in seconds since the epoch."""
     recipe: str = ""
     """Digest of the code and settings that the outcomes follow from."""
 
@@ -184,7 +185,7 @@ class SharedReader:
     def _read_origin(self, job: str) -> tuple[ManifestIndex, str] | None:
         """A job's index, and where its outputs are; None when it is not in the store any more."""
         data = self._store.find(layout.spec(job))
-        if data is None:
+        if data is None or is_mark(data):
             return None
         with decoding(self._store.uri_of(layout.spec(job))):
             spec = JobSpec.model_validate_json(data)

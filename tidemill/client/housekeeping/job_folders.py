@@ -6,7 +6,7 @@ The mark comes first and goes last, so a removal that was interrupted at any poi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +67,16 @@ def _sum(entries: Iterable[tuple[int, float]]) -> Extent:
     return Extent(objects, size, newest)
 
 
-def remove_job(site: Site, job: str) -> None:
+def remove_job(site: Site, job: str, check_unused: Callable[[], None]) -> None:
     """Remove a job. Of one that an earlier removal has left half-way, the rest.
 
+    Args:
+        site: Where it is.
+        job: Its id.
+        check_unused: Raises if another job has come to use it. Called when a later submit can see that it goes.
+
     Raises:
-        CallerError: A run works on it.
+        CallerError: A run works on it, or another job uses it. It stays whole.
         CloudError: The store refuses. Nothing is removed where this login may not delete.
     """
     store = site.store
@@ -84,8 +89,15 @@ def remove_job(site: Site, job: str) -> None:
                 raise running(job)
             held.enter_context(lock)
         check_may_delete(store, job)
-        mark_removed(store, job, site.account.user())
         spec = layout.spec(job)
+        before = store.find(spec)
+        mark_removed(store, job, site.account.user())
+        try:
+            check_unused()
+        except BaseException:
+            if before is not None:
+                store.put(spec, before)
+            raise
         for folder in folders_of(job):
             remove_folder(store, folder, keep=spec)
         _delete(store, [name for name in store.list(layout.JOURNAL) if name.endswith(f"~{job}")])

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +34,8 @@ from tidemill.ledger.removal_mark import is_removed
 from tidemill.removal import remove
 from tidemill.store.ahead import in_order
 
+AT_ONCE = timedelta(minutes=10)
+"""A submit that began so long before a removal was planned may write its spec after that."""
 _PARALLEL = 8
 T = TypeVar("T")
 R = TypeVar("R")
@@ -76,6 +79,7 @@ class Removal:
     jobs: list[JobRemoval]
     leftovers: list[Leftover]
     _site: Site = field(repr=False, compare=False)
+    _planned_at: datetime = field(repr=False, compare=False)
     _paths: list[Path] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -93,39 +97,48 @@ class Removal:
         gone.
 
         Raises:
-            CallerError: A run works on a job again.
+            CallerError: A run works on a job again, or a newer job uses it. It stays, and those after it.
             CloudError: The store refuses: this login may not delete.
         """
         for job in self.removed:
-            remove_job(self._site, job.job)
+            remove_job(self._site, job.job, partial(self._check_unused, job.job))
             done(job.job)
         for path in self._paths:
             remove(path)
         for leftover in self.leftovers:
             done(leftover.what)
 
+    def _check_unused(self, job: str) -> None:
+        """Raise if a job was sent since the plan, or a while before, that uses one which goes."""
+        for user in job_users(self._site.store, [job], self._planned_at - AT_ONCE).get(job, ()):
+            raise _in_use(self._site, job, user)
+
 
 def plan_removal(site: Site, names: Sequence[str]) -> Removal:
     """The removal of some jobs, by their ids or names. See `Housekeeping.removal`."""
     given = dict.fromkeys(names)
+    planned_at = site.account.at()
     half = [name for name in given if re.fullmatch(JOB_PATTERN, name) and is_removed(site.store, name)]
     specs = {spec.job: spec for spec in (find_spec(site.store, name) for name in given if name not in half)}
     statuses = _statuses(site, specs.values())
     for reason in _reasons(site, specs.values(), statuses).values():
         raise reason
-    return _removal(site, specs.values(), half, statuses, {})
+    return _removal(site, planned_at, specs.values(), half, statuses, {})
 
 
 def plan_cleanup(site: Site, older_than_seconds: float | None) -> Removal:
     """The removal of what is old, and of what no job uses. See `Housekeeping.cleanup`."""
+    planned_at = site.account.at()
     until = None if older_than_seconds is None else datetime.now(UTC).timestamp() - older_than_seconds
     old = [] if until is None else _written_before(site, until)
     statuses = _statuses(site, old)
-    return _removal(site, old, _half_removed(site), statuses, _reasons(site, old, statuses), unused=True)
+    reasons = _reasons(site, old, statuses)
+    return _removal(site, planned_at, old, _half_removed(site), statuses, reasons, unused=True)
 
 
 def _removal(
     site: Site,
+    planned_at: datetime,
     specs: Collection[JobSpec],
     half: Sequence[str],
     statuses: Mapping[str, Status | None],
@@ -142,7 +155,7 @@ def _removal(
     for job in going[:1]:
         check_may_delete(site.store, job)
     left = leftovers(site, going) if unused else {}
-    return Removal(rows, list(left), site, list(chain(*left.values())))
+    return Removal(rows, list(left), site, planned_at, list(chain(*left.values())))
 
 
 def _row(spec: JobSpec, size: Extent, status: Status | None, reason: CallerError | None) -> JobRemoval:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tidemill import layout
+from tidemill.client.journal import known_spec
 from tidemill.client.plan.chunks import arrays_of
 from tidemill.client.plan.limit import ends_when_reached
 from tidemill.client.rounds.deliveries import known_arrays, oldest_by_name, queue_of, reconcile
@@ -51,13 +52,16 @@ def _to_run(ledger: Ledger, spec: JobSpec) -> tuple[Sequence[int], dict[int, lis
     if spec.shared is None:
         return range(spec.chunks_total), None
     index, shared = ledger.index(), SharedOutcomes.load(ledger.store, spec.job, spec.shared.document)
+    # A removal that has not seen this job's spec has written its mark before; one that comes later gives way.
+    there = [known_spec(ledger.store, source.job) is not None for source in shared.sources]
     chunks, items = list[int](), dict[int, list[int]]()
     for chunk in range(index.chunks):
         frame = index.frame(chunk)
         whole = range(frame.first, frame.first + frame.items)
         left = set(whole)
         for run in shared.runs(whole.start, whole.stop):
-            left.difference_update(range(run.first, run.first + run.items))
+            if there[run.source]:
+                left.difference_update(range(run.first, run.first + run.items))
         if left:
             chunks.append(chunk)
         if left and len(left) < len(whole):

@@ -20,14 +20,14 @@ from itertools import islice
 
 from tidemill import layout
 from tidemill.client.items.spool import Spool
-from tidemill.client.journal import newest_specs
+from tidemill.client.journal import known_spec, newest_specs
 from tidemill.client.sending.identity import IDENTITY, JobIdentity, image_content, known_identity
 from tidemill.client.site import Site
 from tidemill.client.upload.versions import Versions
 from tidemill.errors import CallerError, DamagedError, StoreMissingError
 from tidemill.figures import origins_words
 from tidemill.job import PARTS, JobSpec, SharedWith
-from tidemill.ledger import Ledger, Listing
+from tidemill.ledger import Ledger, Listing, Round
 from tidemill.ledger.outcome_sources import ended_chunks
 from tidemill.ledger.shared import SharedOutcomes, SharedRound
 from tidemill.manifest import read_lines
@@ -117,16 +117,23 @@ class Standing:
 
 def goes_on(site: Site, existing: JobSpec, versions: Versions, request: JobRequest) -> bool:
     """True if a job with the same items, code and settings is the one that is wanted: none of its inputs changed, it is
-    not cancelled, none of its items has failed, and the jobs that it shares outcomes of are there."""
-    if existing.shared and not all(site.store.exists(layout.spec(job)) for job in existing.shared.jobs):
+    not cancelled, none of its items has failed or was retried with other code, and the jobs that it shares outcomes of
+    are there."""
+    if existing.shared and not all(known_spec(site.store, job) for job in existing.shared.jobs):
         return False
-    counts = Ledger(site.store, existing.job, existing.manifest).counts()
-    if counts.failed or counts.cancelled:
+    listing = Ledger(site.store, existing.job, existing.manifest).listing()
+    if listing.counts.failed or listing.counts.cancelled or any(map(partial(_other_code, listing), listing.rounds)):
         return False
     if request.new:
         return True
     before = Versions.read(site.store, existing.job, existing.items_total)
     return all(versions.same(item, before, item) for item in range(existing.items_total))
+
+
+def _other_code(listing: Listing, round_: Round) -> bool:
+    """True for a retry with other code than the job was sent with, or with another image."""
+    first = listing.rounds[0]
+    return (round_.code, round_.definition) != (first.code, first.definition)
 
 
 def check_asked(site: Site, request: JobRequest) -> None:
@@ -246,6 +253,7 @@ class _EarlierJob:
 
     def __init__(self, site: Site, spec: JobSpec, recipe: str | None, oldest: float, output: str | None) -> None:
         self._ledger, self._wanted, self._oldest = Ledger(site.store, spec.job, spec.manifest), recipe, oldest
+        self._sent_at = spec.created_at.timestamp()
         identity = known_identity(site.store, spec.job)
         # A job of an earlier version does not say what its program was.
         self._recipe = "" if identity is None else recipe_of(spec, identity)
@@ -286,8 +294,7 @@ class _EarlierJob:
             ended_chunks(ledger.store, ledger.job, listing.rounds, listing.done.__getitem__) if listing.waiting else {}
         )
         for round_ in listing.rounds:
-            if (round_.code, round_.definition) != (listing.rounds[0].code, listing.rounds[0].definition):
-                # A retry with other code, or with another image.
+            if _other_code(listing, round_):
                 continue
             number, done = round_.round, listing.done[round_.round]
             mixed = [chunk for chunk in done if often[chunk] > 1 or chunk in listing.failed]
@@ -311,7 +318,8 @@ class _EarlierJob:
     def _take(self, number: int, at: float, outcomes: Iterable[tuple[int, str]]) -> None:
         for index, status in outcomes:
             if status == "succeeded":
-                self._set(index, (self._ledger.job, number, self._recipe), at, index)
+                # The spec, without which no record is read, expires first.
+                self._set(index, (self._ledger.job, number, self._recipe), min(at, self._sent_at), index)
             else:
                 self.source[index] = _NONE
 
@@ -319,7 +327,7 @@ class _EarlierJob:
         """Take over the outcomes that it shares itself: they are named by the job that computed them."""
         if (shared := self._ledger.shared()) is None:
             return
-        there = {source.job: self._ledger.store.exists(layout.spec(source.job)) for source in shared.sources}
+        there = {source.job: known_spec(self._ledger.store, source.job) for source in shared.sources}
         for run in shared.runs():
             source = shared.sources[run.source]
             if not there[source.job] or (self._wanted is not None and source.recipe != self._wanted):

@@ -43,6 +43,18 @@ def submit(site: Site, request: JobRequest) -> Job:
 
 def submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]:
     """The job that `submit` sends, and its difference to the newest earlier one of the same name, where it is new."""
+    while True:
+        try:
+            return _submitted(site, request)
+        except _OvertakenError:
+            request.log("Another submit of the same job was first; this one looks again.")
+
+
+class _OvertakenError(Exception):
+    """Another submit was first, and shares other outcomes: an input may have changed between their looks."""
+
+
+def _submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]:
     checked = check(site, request)
     check_store(site.store)
     spool, draft = _upload(site, request, checked)
@@ -84,7 +96,7 @@ def submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]:
     if existing is None:
         site.store.put(layout.identity(job), identity.model_dump_json().encode())
     if versions:
-        versions.note(site.store, job, is_there=existing is not None)
+        versions.note(site.store, job)
     sent = _send(site, spec, existing, spool, plan, packed=checked.packed, named=named, log=request.log)
     if not named or existing is not None:
         return sent, None
@@ -158,7 +170,10 @@ def _send(
         size = spec.chunk_size if made.chunks == spec.chunks_total else made.largest
         spec = spec.model_copy(update={"manifest": made.sha256, "chunks_total": made.chunks, "chunk_size": size})
         # Of two submits at once the first spec counts: the job is the same, only who and when may differ.
-        site.store.create(layout.spec(spec.job), spec.model_dump_json().encode())
+        if not site.store.create(layout.spec(spec.job), spec.model_dump_json().encode()).ours:
+            standing = ledger.spec()
+            if standing.shared != spec.shared:
+                raise _OvertakenError
         enter(site.store, spec)
         if spec.shared is None:
             log(f"{counted(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")

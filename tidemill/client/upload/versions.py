@@ -62,17 +62,19 @@ class Versions:
 
     # ---- in the store -------------------------------------------------------------------------------------------
 
-    def note(self, store: Store, job: str, *, is_there: bool) -> None:
-        """Write them down for later jobs. Of a job that is there already, what is another now becomes unknown: an item
-        may have read the one or the other."""
-        if is_there:
-            before, items = Versions.read(store, job, len(self.numbers) // 2), range(len(self.numbers) // 2)
-            changed = [item for item in items if not self.same(item, before, item)]
-            if not changed:
-                return
+    def note(self, store: Store, job: str) -> None:
+        """Write them down for later jobs. Where a submit has written some of the same job, what is another now becomes
+        unknown: an item may have read the one or the other."""
+        if store.create(layout.versions(job), self._encoded()).ours:
+            return
+        before, items = Versions.read(store, job, len(self.numbers) // 2), range(len(self.numbers) // 2)
+        if changed := [item for item in items if not self.same(item, before, item)]:
             for item in changed:
                 self.numbers[2 * item : 2 * item + 2] = array("Q", _UNKNOWN)
-        store.put(layout.versions(job), zstandard.ZstdCompressor().compress(_ordered(self.numbers).tobytes()))
+            store.put(layout.versions(job), self._encoded())
+
+    def _encoded(self) -> bytes:
+        return zstandard.ZstdCompressor().compress(_ordered(self.numbers).tobytes())
 
     @classmethod
     def read(cls, store: Store, job: str, items: int) -> Versions:

@@ -24,7 +24,7 @@ class Bench:
 
     def __init__(self, folder: Path, store: str | None = None, **changes: Any) -> None:
         self.inputs, self.code = folder / "in", folder / "code"
-        self.inputs.mkdir()
+        self.inputs.mkdir(parents=True)
         self.code.mkdir()
         (self.code / "w.py").write_text("1")
         uri = store or f"file://{folder}/store"

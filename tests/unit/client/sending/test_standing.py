@@ -4,11 +4,13 @@ same is shown in tests/e2e/test_changes.py."""
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.unit.client.sending.shared_jobs import Bench
+from tidemill import layout
 from tidemill.client.housekeeping.job_users import job_users
 from tidemill.errors import CallerError
 
@@ -222,3 +224,47 @@ def test_a_name_and_one_wish_are_needed(bench):
         bench.submit(changed=True, new=True)
     with pytest.raises(CallerError, match="changed and force"):
         bench.submit(changed=True, force=True)
+
+
+def test_what_a_retry_ran_with_other_code_never_stands_for_the_jobs_own(bench):
+    first = bench.job()
+    (bench.code / "w.py").write_text("9")
+    first.retry(items=[0], code=bench.code)
+    bench.run(first)
+    (bench.code / "w.py").write_text("1")
+    assert values(first)["a"][0] == "9"
+    bench.ran.clear()
+    job = bench.job(changed=True)
+    assert names(bench) == []
+    assert values(job)["a"] == ["1", "1", ""]
+    assert values(first)["a"][0] == "9"
+
+
+def test_by_force_of_several_the_newest_is_found_whichever_was_removed(bench):
+    jobs = [bench.job(force=True) for _ in range(4)]
+    assert len({job.id for job in jobs}) == 4
+    for gone in (0, 2):
+        bench.pipeline.housekeeping.removal(jobs[gone].id).carry_out()
+        assert bench.submit().id == jobs[3].id
+        assert bench.submit(changed=True).id == jobs[3].id
+    newer = bench.job(force=True)
+    assert newer.id not in {jobs[1].id, jobs[3].id}
+    assert bench.submit().id == newer.id
+    bench.pipeline.housekeeping.removal(newer.id).carry_out()
+    assert bench.submit().id == jobs[3].id
+
+
+def test_outcomes_of_a_job_whose_spec_expires_first_are_not_shared(tmp_path):
+    bench = Bench(tmp_path, expire_jobs_after_days=30)
+    bench.write(a="1", b="2")
+    job = bench.submit()
+    spec = job.spec.model_copy(update={"created_at": job.spec.created_at - timedelta(days=16)})
+    bench.pipeline.store.put(layout.spec(job.id), spec.model_dump_json().encode())
+    # Its records are of today.
+    bench.run(job)
+    bench.write(c="3")
+    bench.ran.clear()
+    second = bench.job(changed=True)
+    assert names(bench) == ["a", "b", "c"]
+    assert origins(second) == {}
+    assert any("2 of them ran before, but their results expire soon" in words for words in bench.said)
