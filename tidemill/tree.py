@@ -216,8 +216,9 @@ def _complete(store: Store, file: TreeFile, part: Path, stop: Callable[[], bool]
             opened.truncate(begun := 0)
         elif begun:
             digest = _hashed(opened.read, stop)
-        came = 0
-        if begun < file.size:
+        copied = store.copy_here(file.object, opened, stop) if file.sha256 is None else None
+        came = copied or 0
+        if copied is None and begun < file.size:
             for block in store.stream(file.object, begun, block_bytes=BLOCK_BYTES):
                 if stop():
                     raise InterruptedError(f"the transfer of {file.path} was stopped")

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +20,9 @@ BLOCK_BYTES = 256 * 1024
 """Of one of many transfers at the same time."""
 PART_BYTES = 5 * 1024 * 1024
 """The smallest part of an upload in parts; a smaller file is sent in one request."""
+_COPY_BYTES = 64 * 1024 * 1024
+"""Copied in one call of the system, which nothing stops."""
+_CANNOT_COPY = (errno.ENOENT, errno.ENOTDIR, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 MAX_PARTS = 10_000
 """Parts of an upload at most: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html."""
 
@@ -61,3 +64,29 @@ def blocks(file: BinaryIO, size: int, digest: hashlib._Hash | None = None) -> It
         if digest is not None:
             digest.update(block)
         yield block
+
+
+def copy_from(backend: Any, name: str, target: BinaryIO, stop: Callable[[], bool]) -> int | None:
+    """Copy an object of a folder into an open file and return its bytes. The system copies, and the two share blocks
+    where the file system can (Btrfs, XFS).
+
+    None, and nothing written, where the store is no folder, the object is not there, or the system cannot copy so.
+
+    Raises:
+        InterruptedError: `stop` was true.
+        OSError: The object cannot be read, or the disk is full.
+    """
+    copied = 0
+    try:
+        if not isinstance(backend, LocalStore):
+            return None
+        with open_plain(os.path.join(str(backend.prefix), name)) as file:
+            while count := os.copy_file_range(file.fileno(), target.fileno(), _COPY_BYTES):
+                if stop():
+                    raise InterruptedError(f"the copy of {name} was stopped")
+                copied += count
+    except OSError as error:
+        if copied or error.errno not in _CANNOT_COPY:
+            raise
+        return None
+    return copied

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -25,7 +25,7 @@ from tidemill.errors import CallerError, FileChangedError, StoreDeniedError, Sto
 from tidemill.store.answers import CreateResult, Entry, UploadResult
 from tidemill.store.clients import OBJECT_STORES
 from tidemill.store.errors import as_exception, translated
-from tidemill.store.files import PART_BYTES, STREAM_BYTES, blocks, how_to_put, no_room, open_plain, put_into
+from tidemill.store.files import PART_BYTES, STREAM_BYTES, blocks, copy_from, how_to_put, no_room, open_plain, put_into
 
 T = TypeVar("T")
 PAGE = 1000
@@ -195,7 +195,7 @@ class Store:
     # ---- files --------------------------------------------------------------------------------------------------
 
     def download(self, name: str, path: Path, stop: Callable[[], bool] = lambda: False, room: int | None = None) -> int:
-        """Stream an object into a file and return its bytes; memory use does not depend on its size.
+        """Bring an object into a file and return its bytes; memory use does not depend on its size.
 
         Args:
             name: The object.
@@ -215,6 +215,8 @@ class Store:
                 raise no_room(size, room)
             small = size <= STREAM_BYTES
             with path.open("wb") as file:
+                if not small and (copied := self.copy_here(name, file, stop)) is not None:
+                    return copied
                 # Each block of a stream costs two more changes of threads.
                 for block in [answer.bytes()] if small else answer.stream(min_chunk_size=STREAM_BYTES):
                     if stop():
@@ -223,6 +225,10 @@ class Store:
             return written
 
         return _bounded("GET", self.uri_of(name), transfer)
+
+    def copy_here(self, name: str, file: BinaryIO, stop: Callable[[], bool] = lambda: False) -> int | None:
+        """Let the system copy an object of a folder into an open file (`copy_from`)."""
+        return copy_from(self._backend, name, file, stop)
 
     def stream(
         self, name: str, start: int = 0, end: int | None = None, block_bytes: int = STREAM_BYTES

@@ -1,11 +1,14 @@
 """How the store treats its client's errors. tests/store shows how servers behave."""
 
+import errno
+import os
+
 import obstore
 import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError, NotSupportedError, PermissionDeniedError
 
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
-from tidemill.store import CreateResult, Store, Stores
+from tidemill.store import STREAM_BYTES, CreateResult, Store, Stores
 from tidemill.store import store as module
 
 
@@ -111,3 +114,54 @@ def test_a_uri_finds_its_store(tmp_path):
     assert (tmp_path / "with space/c").read_bytes() == b"2"
     with pytest.raises(CallerError):
         stores.locate("plain/path")
+
+
+@pytest.mark.parametrize("name", ["a", "a/b c", "50%", "%41", "é", "#?"])
+def test_a_folder_hands_an_object_over_without_reading_it(name, tmp_path, monkeypatch):
+    """Counts what the system copies, not shared blocks: the file system of a test seldom shares them."""
+    store = Store.open((tmp_path / "a store").as_uri())
+    data = os.urandom(STREAM_BYTES + 1)
+    store.put(name, data)
+    copied, copy = [], os.copy_file_range
+
+    def counted(*of):
+        copied.append(copy(*of))
+        return copied[-1]
+
+    monkeypatch.setattr(os, "copy_file_range", counted)
+    assert store.download(name, tmp_path / "target") == sum(copied) == len(data)
+    with (tmp_path / "target").open("r+b") as target:
+        assert target.read() == data
+        target.write(b"changed")
+    assert store.get(name) == data
+
+
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.EOPNOTSUPP])
+def test_a_folder_whose_system_cannot_copy_is_read(code, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(code, os.strerror(code))
+
+    store = Store.open((tmp_path / "store").as_uri())
+    data = os.urandom(STREAM_BYTES + 1)
+    store.put("a", data)
+    monkeypatch.setattr(os, "copy_file_range", fail)
+    assert store.download("a", tmp_path / "target") == len(data)
+    assert (tmp_path / "target").read_bytes() == data
+
+
+def test_a_full_disk_ends_a_copy(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "full")
+
+    store = Store.open((tmp_path / "store").as_uri())
+    store.put("a", bytes(STREAM_BYTES + 1))
+    monkeypatch.setattr(os, "copy_file_range", fail)
+    with pytest.raises(OSError, match="full"):
+        store.download("a", tmp_path / "target")
+
+
+def test_a_copy_stops_between_two_parts(tmp_path):
+    store = Store.open((tmp_path / "store").as_uri())
+    store.put("a", bytes(STREAM_BYTES + 1))
+    with pytest.raises(InterruptedError):
+        store.download("a", tmp_path / "target", stop=lambda: True)

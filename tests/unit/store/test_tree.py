@@ -142,3 +142,14 @@ def test_room_is_for_what_has_to_come(store, tmp_path):
     with pytest.raises(OSError, match="1 B needed, 0 B free"):
         fetch_tree(store, tree, tmp_path / "out", room=0)
     assert fetch_tree(store, tree, tmp_path / "out", room=1) == 1
+
+
+def test_files_without_a_recorded_sha256_are_handed_over(store, tmp_path, monkeypatch):
+    """Outputs of a job, in a store that is a folder."""
+    stored(store, tmp_path / "in", FILES)
+    tree = Tree(tuple(TreeFile(f"{n}/{p}", len(d), None, f"o/{n}") for n, (p, d) in enumerate(FILES.items())))
+    monkeypatch.setattr(Store, "stream", lambda *_, **__: pytest.fail("an object was read"))
+    assert fetch_tree(store, tree, tmp_path / "out") == sum(map(len, FILES.values()))
+    assert content(tmp_path / "out") == {f"{n}/{p}": d for n, (p, d) in enumerate(FILES.items())}
+    (tmp_path / "out/3/large").write_bytes(b"changed")
+    assert store.get("o/3") == LARGE
