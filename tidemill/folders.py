@@ -31,6 +31,14 @@ def local_scratch() -> Path:
     return Path(os.environ.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir(), f"tidemill-{os.getuid()}"))
 
 
+def is_ours_alone(folder: Path) -> bool:
+    """True if it is a folder, no link, that belongs to this user, and that no other user may write to."""
+    with suppress(OSError):
+        status = folder.lstat()
+        return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return False
+
+
 def temporary_folder(kind: str) -> Path:
     """A new folder, which the caller removes. If this process is killed before, the next one that asks for a folder
     removes it."""
@@ -44,9 +52,8 @@ def _folder_of_this_process() -> Path:
     """A folder that is locked as long as this process or a fork of it lives; those of processes that have ended go."""
     clients = local_scratch() / "clients"
     clients.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = clients.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise PermissionError(errno.EACCES, "it is another user's", str(clients))
+    if not is_ours_alone(clients):
+        raise PermissionError(errno.EACCES, "others may write to it", str(clients))
     with one_at_a_time(clients):
         for left in clients.iterdir():
             with suppress(OSError):

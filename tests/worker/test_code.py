@@ -177,12 +177,19 @@ def opened(pid):
     return found
 
 
-def test_a_folder_that_others_may_write_is_not_used(team):
+@pytest.mark.parametrize("kind", ["open", "link"])
+def test_a_folder_that_others_may_write_or_have_linked_is_not_used(team, kind, tmp_path):
     job = ship(team, ["a"], {"a.py": ""}, command=["python3", "{code}/a.py"])
-    folder = team.scratch / f"code-{os.getuid()}"
-    folder.mkdir(parents=True)
-    folder.chmod(0o777)
+    folder, home = team.scratch / f"code-{os.getuid()}", tmp_path / "home"
+    home.mkdir(mode=0o755)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "link":
+        folder.symlink_to(home)
+    else:
+        folder.mkdir()
+        folder.chmod(0o777)
     ended = job.run()
+    assert list(home.iterdir()) == []
     assert ended.code == WorkerExit.STORE_UNAVAILABLE
     assert any("can be written by others" in message for message in ended.messages(level="error"))
     assert job.outcomes() == []

@@ -123,3 +123,12 @@ def test_unpacked_code_stays_while_a_worker_runs(here, capsys, tmp_path):
         assert unpacked.exists()
     said(capsys, "clean", "--yes")
     assert not unpacked.exists()
+
+
+def test_clean_follows_no_link_that_another_user_has_made(here, capsys, tmp_path):
+    thesis = old_file(tmp_path / "home" / "thesis" / "chapter.tex")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / f"code-{os.getuid()}").symlink_to(tmp_path / "home")
+    assert said(capsys, "clean", "--yes").out == "Nothing to remove.\n"
+    assert thesis.exists()

@@ -54,8 +54,9 @@ def extent(store: Store, folder: str) -> Extent:
 
 
 def extent_of_files(folders: Iterable[Path]) -> Extent:
-    """How large folders of this machine are. A program may have made anything of them."""
-    names = (os.path.join(top, name) for path in folders for top, _, files in os.walk(path) for name in files)
+    """How large folders of this machine are. A program may have made anything of them. No link is followed."""
+    real = (path for path in folders if not path.is_symlink())
+    names = (os.path.join(top, name) for path in real for top, _, files in os.walk(path) for name in files)
     return _sum((status.st_size, status.st_mtime) for status in map(os.lstat, names))
 
 
@@ -136,12 +137,13 @@ def remove_folder(store: Store, folder: str, keep: str = "") -> None:
     """Delete everything in a folder, except the object `keep`."""
     if root := local_folder(store):
         path = root / folder
-        for entry in path.iterdir() if path.is_dir() else ():
+        # A link in its place may lead anywhere: it goes, and what it leads to stays.
+        for entry in path.iterdir() if path.is_dir() and not path.is_symlink() else ():
             if entry != root / keep:
                 remove(entry)
                 if os.path.lexists(entry):
                     raise StoreError(f"{entry} cannot be removed.", "Make it yours, then repeat the command.")
-        if not keep.startswith(f"{folder}/"):
+        if path.is_symlink() or not keep.startswith(f"{folder}/"):
             remove(path)
         return
     while names := [entry.name for entry in store.page(folder) if entry.name != keep]:

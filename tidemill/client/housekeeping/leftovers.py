@@ -18,7 +18,7 @@ from tidemill.client.housekeeping.job_folders import extent_of_files, local_fold
 from tidemill.client.journal import newest_specs
 from tidemill.client.site import Site
 from tidemill.errors import DamagedError, StoreMissingError
-from tidemill.folders import local_scratch
+from tidemill.folders import is_ours_alone, local_scratch
 from tidemill.job import JOB_PATTERN, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.ledger.outcome_items import items_of
@@ -99,7 +99,8 @@ def _uris(store: Store, spec: JobSpec) -> Iterator[str]:
 
 def _idle_code(code: Path) -> list[Path]:
     """Unpacked code, while no worker runs on this machine. A later run unpacks its own again."""
-    if not code.is_dir() or any(map(_is_held, code.parent.glob("workers/*/lock"))):
+    # Other users may write to the folder above, and make a link of this name.
+    if not is_ours_alone(code) or any(map(_is_held, code.parent.glob("workers/*/lock"))):
         return []
     return [path for path in code.iterdir() if path.suffix != ".lock"]
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidemill.errors import StoreError
+from tidemill.folders import is_ours_alone
 from tidemill.removal import remove
 from tidemill.worker.machine.stop import Stop
 
@@ -36,8 +37,8 @@ class MachineFolder:
     def open(self) -> None:
         """Make it, and see that only we may write to it."""
         self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
-        status = self.root.stat()
-        if status.st_uid != os.getuid() or status.st_mode & 0o022:
+        # Anyone may make a link of this name in a cache that all users share.
+        if not is_ours_alone(self.root):
             raise StoreError(f"{self.root} can be written by others, so nothing is put there.", "Remove it.")
 
     def once(self, folder: Path, make: Callable[[Path], None]) -> None:

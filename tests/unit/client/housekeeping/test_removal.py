@@ -282,3 +282,18 @@ def test_clean_takes_old_jobs_that_no_newer_one_uses(made):
 def test_the_public_type_shows_no_site(made):
     target: Pipeline = made[0]
     assert repr(target.housekeeping.removal()) == "Removal(jobs=[], leftovers=[])"
+
+
+@pytest.mark.parametrize("folder", [layout.OUT, layout.STATE, layout.JOBS])
+def test_a_link_in_place_of_a_folder_goes_and_what_it_leads_to_stays(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+    made = pipeline((tmp_path / "store").as_uri(), max_spec=SPEC_VERSION)
+    job, elsewhere = finished(made), tmp_path / "elsewhere"
+    path = tmp_path / "store" / folder / job.id
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    (elsewhere / "thesis.tex").write_text("mine")
+    made[0].housekeeping.removal(job.id).carry_out()
+    assert (elsewhere / "thesis.tex").read_text() == "mine"
+    assert left_of(made[0].store, job.id) == []
+    assert not os.path.lexists(path)
