@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from localcloud.cloud import CloudError, GcpCloud, Localcloud
 
@@ -43,13 +42,14 @@ def batch_machines(cloud: Localcloud, job: str | None) -> list[str]:
 
 
 def compute_machines(cloud: Localcloud, job: str | None) -> list[str]:
-    """Compute's running Spot machines without a notice, those with a container first; with a job, those whose
-    containers have printed lines of it. Compute knows of no jobs."""
-    of_job = re.compile("" if job is None else rf'"job": ?"{re.escape(job)}(-[0-9a-f]{{8}})?"')
+    """Compute's running Spot machines without a notice, those with a container first; with a job, those that have
+    logged lines of it. Compute knows of no jobs."""
+    of_job = re.compile("" if job is None else rf"{re.escape(job)}(-[0-9a-f]{{8}})?")
+    logged = {} if job is None else cloud.control("logs/jobs")["nodes"]
     chosen = [
         each
         for each in cloud.control("compute/list")["instances"]
         if each["spot"] and each["status"] == "RUNNING" and not each["preempted"]
-        if of_job.search(Path(each["journal"]).read_text(errors="replace"))
+        if job is None or any(map(of_job.fullmatch, logged.get(each["name"], ())))
     ]
     return [each["name"] for each in sorted(chosen, key=lambda each: not each["containers"])]

@@ -69,13 +69,23 @@ class Logs(Plugin):
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._reads = TokenBucket(READS_A_MINUTE, site.clock.now(), 60)
-        self.controls = {"logs": self.control}
+        self.controls = {"logs": self.control, "logs/jobs": self.jobs}
 
     def control(self, _: dict[str, Any]) -> dict[str, Any]:
         """How many entries each bucket received, and how many each log-based metric counted."""
         with self._lock:
             kept = {name: len(bucket.keys) for name, bucket in self._buckets.items()}
             return {"buckets": kept, "metrics": dict(self._counted)}
+
+    def jobs(self, _: dict[str, Any]) -> dict[str, Any]:
+        """By node: the jobs of its lines."""
+        found: dict[str, set[str]] = {}
+        with self._lock:
+            for bucket in self._buckets.values():
+                for _, entry in bucket.read(None, False, 0.0):
+                    if job := entry.get("jsonPayload", {}).get("job"):
+                        found.setdefault(entry["resource"].get("labels", {}).get("node_id", ""), set()).add(job)
+        return {"nodes": {node: sorted(jobs) for node, jobs in found.items()}}
 
     def handle(self, request: Request) -> Response | None:
         """Write and list entries; check the filters of sinks and metrics."""

@@ -82,6 +82,17 @@ class Member:
         assert (code, "Traceback" in told) == (3, False), told
         return told
 
+    def mistaken(self, *arguments: str) -> str:
+        """Run a command line that is the caller's mistake, and return what it told on stderr."""
+        code, _, told = self._typed(arguments)
+        assert (code, "Traceback" in told) == (2, False), told
+        return told
+
+    def stored(self) -> list[str]:
+        """Names of all objects in the job store, in order, as far as this login may list them."""
+        with self._login():
+            return sorted(self._pipeline.store.list(""))
+
     def _typed(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         with self._login(), redirect_stdout(out), redirect_stderr(err):

@@ -10,15 +10,20 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
 
 from localcloud.cloud import GcpCloud
+from localcloud.reclaim import compute_machines
 from tests.e2e.gcp import SPOT_OFF_SECONDS, TIME_FACTOR, GcpTeam, gcp_team_up
 from tests.e2e.team import advice, await_that
 from tests.gate import Gate
@@ -114,12 +119,42 @@ def test_a_job_that_comes_when_all_have_powered_off(team: GcpTeam, tmp_path: Pat
 def test_an_item_with_state_goes_on_where_it_was(team: GcpTeam) -> None:
     job = team.train("state")
     await_that(lambda: team.saved(job), "a snapshot")
-    team.cloud.control("compute/preempt", instance=team.busy_machine())
+    # The lines of a job, which tell who works on it, reach the log a moment after they are printed.
+    await_that(lambda: compute_machines(team.cloud, job), "a machine works on the job")
+    code, printed = typed_reclaim(team, "other")
+    assert (code, printed) == (2, "")
+    code, printed = typed_reclaim(team, "state")
+    (taken,) = re.findall("^(.*) has its notice and is taken back$", printed, re.MULTILINE)
+    assert (code, taken in {vm["name"] for vm in team.machines()["instances"]}) == (0, True)
     team.tidemill("wait", job)
     (outcome,) = team.results(job)
     assert (outcome["status"], outcome["attempts"]) == ("succeeded", 1)
     await_that(lambda: "start 100" in team.lines(job, 0), "its lines are in the log bucket")
     assert "start 0" in team.lines(job, 0)
+
+
+def typed_reclaim(team: GcpTeam, job: str) -> tuple[int, str]:
+    """The exit code of `python -m localcloud reclaim --job JOB --count 3`, and what it prints."""
+    command = [sys.executable, "-m", "localcloud", "reclaim", "--state", str(team.cloud.state), "--job", job]
+    ended = subprocess.run([*command, "--count", "3"], capture_output=True, text=True, timeout=120, check=False)
+    return ended.returncode, ended.stdout
+
+
+def test_a_submitter_removes_no_job_and_the_stacks_owner_does(team: GcpTeam, tmp_path: Path) -> None:
+    items, _ = team.put_items("removed", 4, tmp_path)
+    job = team.submit("removed", items, "sh", "-c", 'echo > "$1/x"', "sh", "{output}", chunk_size=2)
+    team.tidemill("wait", job)
+    # The end of its chunks in the queue follows the records.
+    await_that(lambda: not team.look(job).chunks.running, "no worker holds a chunk")
+    owner = replace(team, person=team.cloud.env | {"TIDEMILL_PIPELINE": team.person["TIDEMILL_PIPELINE"]})
+    before = owner.stored()
+    told = team.refused("rm", job, "--yes")
+    assert f"{job} stays, because this login may not delete" in told
+    assert owner.stored() == before
+    assert f"out/{job}/" in "".join(before)
+    assert owner.tidemill("rm", job, "--yes").splitlines()[-1] == f"removed {job}"
+    assert owner.stored() == [name for name in before if job not in name]
+    assert f"There is no job '{job}'" in team.mistaken("status", job)
 
 
 def test_a_failing_item_is_recorded_and_its_lines_are_kept(team: GcpTeam, tmp_path: Path) -> None:
