@@ -82,7 +82,7 @@ class Logs(Plugin):
         found: dict[str, set[str]] = {}
         with self._lock:
             for bucket in self._buckets.values():
-                for _, entry in bucket.read(None, False, 0.0):
+                for _key, entry in bucket.read(None, False, 0.0):
                     if job := entry.get("jsonPayload", {}).get("job"):
                         found.setdefault(entry["resource"].get("labels", {}).get("node_id", ""), set()).add(job)
         return {"nodes": {node: sorted(jobs) for node, jobs in found.items()}}

@@ -55,7 +55,7 @@ def test_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = GcpCloud(tmp_path)
-    jobs = dict.fromkeys(["busy", "kept", "off", "going"], [JOB, "a-0123abcd"]) | {"other": ["tiles-maps-0123abcd"]}
+    jobs = {key: [JOB, "a-0123abcd"] for key in ("busy", "kept", "off", "going")} | {"other": ["tiles-maps-0123abcd"]}
     machine = {"spot": True, "status": "RUNNING", "preempted": False, "containers": {}}
     instances = [
         machine | {"name": "idle"},
