@@ -328,9 +328,13 @@ class _EarlierJob:
         if (shared := self._ledger.shared()) is None:
             return
         there = {source.job: known_spec(self._ledger.store, source.job) for source in shared.sources}
-        for run in shared.runs():
+        # Another submitter has written the document: it may be longer than this job, or name items that nobody has run.
+        for run in shared.runs(0, len(self.source)):
             source = shared.sources[run.source]
-            if not there[source.job] or (self._wanted is not None and source.recipe != self._wanted):
+            spec = there[source.job]
+            if spec is None or run.origin + run.items > spec.items_total:
+                continue
+            if self._wanted is not None and source.recipe != self._wanted:
                 continue
             for number in range(run.items):
                 key = (source.job, source.round, source.recipe)

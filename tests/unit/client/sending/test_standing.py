@@ -3,7 +3,10 @@ same is shown in tests/e2e/test_changes.py."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import struct
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +16,8 @@ from tests.unit.client.sending.shared_jobs import Bench
 from tidemill import layout
 from tidemill.client.housekeeping.job_users import job_users
 from tidemill.errors import CallerError
+from tidemill.ledger import Ledger
+from tidemill.ledger.shared import SharedOutcomes
 
 
 @pytest.fixture
@@ -268,3 +273,24 @@ def test_outcomes_of_a_job_whose_spec_expires_first_are_not_shared(tmp_path):
     assert names(bench) == ["a", "b", "c"]
     assert origins(second) == {}
     assert any("2 of them ran before, but their results expire soon" in words for words in bench.said)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [(0, 50, 0, 0), (2**40, 3, 0, 0), (0, 3, 0, 2**64 - 2), (0, 1, 0, 5), (0, 2**24, 0, 0)],
+    ids=["longer than the job", "behind it", "past all numbers", "an item that is not there", "long"],
+)
+def test_a_document_of_another_submitter_that_names_no_items_changes_nothing(bench, run):
+    bench.job()
+    later, store = bench.job([*bench.paths(), bench.paths()[0]], changed=True), bench.pipeline.store
+    shared = Ledger(store, later.id).shared()
+    assert shared is not None
+    data = SharedOutcomes(shared.sources, struct.pack("<QIIQ", *run)).encode()
+    sha256 = hashlib.sha256(data).hexdigest()
+    store.put(layout.shared(later.id, sha256), data)
+    round_ = layout.round_(later.id, 0)
+    store.put(round_, json.dumps({**json.loads(store.get(round_)), "shared": sha256}).encode())
+    bench.ran.clear()
+    job = bench.job(bench.write(f="6"), changed=True)
+    assert names(bench) == ["f"]
+    assert [outcome.value[1] for outcome in job.results()] == list("123456")
