@@ -28,6 +28,8 @@ _redacted: tuple[str, ...] = ()
 LEAST_REDACTED = 6
 """Characters: a shorter value would be found in too much that is no secret."""
 REDACTED = "***"
+CUT = "..."
+"""Begins what is left of a longer text."""
 
 
 def write_to(file: IO[bytes]) -> None:
@@ -60,6 +62,23 @@ def redacted(text: str) -> str:
     """A text without the values of secrets."""
     for value in _redacted:
         text = text.replace(value, REDACTED)
+    return text
+
+
+def _redacted_bytes(data: bytearray) -> bytearray:
+    for value in _redacted:
+        data = data.replace(value.encode(), REDACTED.encode())
+    return data
+
+
+def redacted_end(text: str) -> str:
+    """The end of a longer text, which may begin within a secret, without the values of secrets."""
+    text = redacted(text)
+    mark = CUT if text.startswith(CUT) else ""
+    end = text.removeprefix(mark).lstrip("\ufffd")
+    for value in _redacted:
+        if rest := next((n for n in range(len(value) - 1, LEAST_REDACTED - 1, -1) if end.startswith(value[-n:])), 0):
+            return f"{mark}{REDACTED}{end[rest:]}"
     return text
 
 
@@ -127,12 +146,15 @@ class ItemOutput:
         """Bytes that the program wrote to ``stdout`` or ``stderr``."""
         if stream == "stderr":
             self._tail += data
-            # Whole secrets, so that none is cut where it begins.
-            del self._tail[: -TAIL_BYTES - len(max(_redacted, key=len, default="").encode())]
+            del self._tail[:-TAIL_BYTES]
         partial = self._partial[stream]
         partial += data
         *lines, rest = partial.split(b"\n")
-        while len(rest) > LINE_BYTES:
+        # Whole secrets go on together: what follows a cut is at least as long as one.
+        longest = max((len(value.encode()) for value in _redacted), default=0)
+        if longest and len(rest) > LINE_BYTES + longest:
+            rest = _redacted_bytes(rest)
+        while len(rest) > LINE_BYTES + longest:
             lines.append(rest[:LINE_BYTES])
             rest = rest[LINE_BYTES:]
         self._partial[stream] = bytearray(rest)
@@ -158,7 +180,7 @@ class ItemOutput:
         self._last.clear()
 
     def tail(self) -> str:
-        return redacted(self._tail.decode("utf-8", "replace")).strip()[-TAIL_BYTES:]
+        return redacted_end(self._tail.decode("utf-8", "replace")).strip()
 
     def _pass_on(self, stream: str, lines: list[bytes]) -> None:
         passed = []

@@ -4,7 +4,10 @@ import json
 
 import pytest
 
-from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutput
+from tidemill.worker import output as worker_output
+from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutput, redact, redacted_end
+
+SECRET = "0123456789-abcdefghij-\u00fcvwxyz"
 
 
 @pytest.fixture
@@ -65,3 +68,45 @@ def test_the_tail_is_of_the_last_attempt(written):
     output.feed("stderr", b"z" * 10_000 + b"the end\n")
     assert output.tail().endswith("zthe end")
     assert len(output.tail()) < TAIL_BYTES
+
+
+# ---- secrets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secret(monkeypatch):
+    monkeypatch.setattr(worker_output, "_redacted", ())
+    redact([SECRET])
+
+
+def parts(size=6):
+    return [SECRET[at : at + size] for at in range(len(SECRET) - size + 1)]
+
+
+@pytest.mark.parametrize("at", range(len(SECRET.encode()) + 1))
+def test_no_part_of_a_secret_is_shown_where_a_line_without_an_end_is_cut(written, secret, at):
+    output = ItemOutput({})
+    data = b"x" * (LINE_BYTES - at) + SECRET.encode() + b"y" * (LINE_BYTES + 100) + SECRET.encode()
+    for start in range(0, len(data), 1000):
+        output.feed("stdout", data[start : start + 1000])
+    output.end()
+    said = [line["message"] for line in written()]
+    assert not [part for part in parts() if any(part in each for each in said)]
+    assert "".join(said).replace("x", "").replace("y", "") == "******"
+
+
+@pytest.mark.parametrize("more", range(len(SECRET.encode()) + 1))
+def test_no_part_of_a_secret_begins_a_tail(secret, more):
+    output = ItemOutput({})
+    for _ in range(300):
+        output.feed("stderr", SECRET.encode() + b"\n")
+    output.feed("stderr", b"z" * more)
+    assert not [part for part in parts() if part in output.tail()]
+
+
+@pytest.mark.parametrize("cut", range(1, len(SECRET)))
+def test_no_part_of_a_secret_begins_an_error_that_was_cut(secret, cut):
+    shown = redacted_end(f"...{SECRET[cut:]} is wrong: {SECRET}")
+    assert shown.startswith("...")
+    assert shown.endswith(" is wrong: ***")
+    assert not [part for part in parts() if part in shown]

@@ -26,7 +26,7 @@ from tidemill.worker.items.task import Task
 from tidemill.worker.machine.scratch import Scratch
 from tidemill.worker.machine.slots import Slot, SlotPool
 from tidemill.worker.machine.stop import Stop
-from tidemill.worker.output import log, log_event, redacted
+from tidemill.worker.output import log, log_event, redacted, redacted_end
 
 BATCH_SECONDS = 0.1
 """How long the items that a slot takes at once should last together."""
@@ -267,7 +267,7 @@ class RunningItems:
     def _record(self, chunk: ChunkRun, outcome: Outcome) -> None:
         job = chunk.job
         if outcome.error:
-            outcome.error = redacted(outcome.error)
+            outcome.error = redacted_end(outcome.error)
         if outcome.status == "failed":
             log_event("item", "item failed", "warning", **chunk.labels, item=outcome.index, **_failure(outcome))
         chunk.finished(outcome)
