@@ -188,19 +188,32 @@ class Fork:
             fds = [read.fileno(), stdout.fileno(), errors.fileno()]
             socket.send_fds(self._server, [len(request).to_bytes(4, "big")], fds)
             self._server.sendall(request)
-            self.pid = int.from_bytes(self._server.recv(4), "big")
+            pid = self._told()
+        if pid is None:
+            # As a number it would be 0, and a signal to it would end whoever sends it.
+            raise ChildProcessError("The server of forks has ended.")
+        self.pid = pid
         self._all[self.pid] = self
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
             if not select.select([self._server], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("a fork", timeout or 0)
-            self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._server.recv(4), "big"))
+            # The server ends its forks when it ends, unless it is killed.
+            status = self._told()
+            self.returncode = -signal.SIGKILL if status is None else os.waitstatus_to_exitcode(status)
             self._server.close()
             if self._stdin is not None:
                 os.close(self._stdin)
             del self._all[self.pid]
         return self.returncode
+
+    def _told(self) -> int | None:
+        """The server's next number; None if it has ended."""
+        with contextlib.suppress(ConnectionError):
+            if told := self._server.recv(4):
+                return int.from_bytes(told, "big")
+        return None
 
     def poll(self) -> int | None:
         with contextlib.suppress(subprocess.TimeoutExpired):
