@@ -65,7 +65,7 @@ class PersonalSecrets:
             CloudError: The secret store refused.
         """
         if name not in (known := self._store.read()):
-            raise _not_set("name", [name], known)
+            raise _not_set("name", [name], known, remedy=False)
         self._store.change({}, [name])
 
 
@@ -117,11 +117,12 @@ def check_set(site: Site, names: Iterable[str]) -> None:
             raise _not_set("secrets", missing, store.read())
 
 
-def _not_set(what: str, names: list[str], known: Iterable[str]) -> CallerError:
-    allowed = ", ".join(sorted(known)) or "none is set"
+def _not_set(what: str, names: list[str], known: Iterable[str], *, remedy: bool = True) -> CallerError:
+    allowed = ", ".join(sorted(known))
+    missing = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set"
     return CallerError(
-        f"{what}: {', '.join(names)} {'is' if len(names) == 1 else 'are'} not set (set: {allowed}).",
-        command=f"tidemill secret set {names[0]}",
+        f"{what}: {missing}; {f'set: {allowed}' if allowed else 'no secret is set'}.",
+        command=f"tidemill secret set {names[0]}" if remedy else "",
         what=what,
         value=", ".join(names),
         allowed=allowed,

@@ -28,11 +28,19 @@ VALUE = "text of 1 to 32768 bytes in UTF-8, without NUL"
 
 
 def check_name(name: object, what: str = "name") -> None:
-    """Refuse a name that no variable has, or that means something else to a program.
+    """Refuse a name that no variable has, or that means something else to a program. No error shows a value that was
+    typed behind it.
 
     Raises:
         CallerError: Which name, and what is allowed.
     """
+    if isinstance(name, str) and "=" in name:
+        # What follows may be the value, which no error shows.
+        raise CallerError(
+            f"{what} is a name and a value; it must be the name alone.",
+            "`tidemill secret set NAME` asks for the value.",
+            what=what,
+        )
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         allowed = "letters, digits and '_', at most 128, and not a digit first"
         raise CallerError.about(what, name, allowed, "It is the name of a variable, such as HF_TOKEN.")
@@ -52,7 +60,8 @@ def check_value(name: str, value: object) -> None:
     except UnicodeEncodeError:
         size = 0
     if not 0 < size <= MOST_BYTES:
-        shape = f"text of {size} bytes" if size else "empty" if value == "" else "not such text"
+        kind = "not UTF-8, or has a NUL" if isinstance(value, str) else f"of type {type(value).__name__}"
+        shape = f"text of {size} bytes" if size else "empty" if value == "" else kind
         raise CallerError(
             f"the value of {name} is {shape}; it must be {VALUE}.",
             "Keep what is larger or binary in the team's data, and its password here.",

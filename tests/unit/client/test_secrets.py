@@ -164,9 +164,11 @@ class TestCommand:
             (b"a", ["set"], "takes a NAME"),
             (b"a", ["list", "A"], "takes no NAME"),
             (b"a", ["set", "PATH"], "another name"),
-            (b"a", ["set", "A=B"], "letters, digits"),
-            (b"a", ["set", "A", CANARY], "unexpected extra argument"),
-            (b"a", ["rm", "A"], "is not set (set: none is set)"),
+            (b"a", ["set", "A B"], "letters, digits"),
+            (b"a", ["set", f"A={CANARY}"], "must be the name alone"),
+            (b"a", ["set", "A", CANARY], "`tidemill secret set NAME` asks for it"),
+            (b"a", ["rm", "A", "B"], "one NAME at a time"),
+            (b"a", ["rm", "A"], "A is not set; no secret is set.\n"),
             (b"a", ["rm", "A", "--from-file", "x"], "goes with set"),
             (b"", ["set", "A"], "is empty"),
             (b"\xff", ["set", "A"], "not UTF-8"),
@@ -180,6 +182,7 @@ class TestCommand:
         err = capsys.readouterr().err
         assert said in err
         assert "Traceback" not in err
+        assert CANARY not in err
         assert LocalSecrets().read() == {}
 
     def test_a_pipeline_that_several_people_share_keeps_none(self, typed, capsys, installed):
@@ -217,7 +220,8 @@ class TestSubmit:
             ({"secrets": "A"}, "secrets is 'A'"),
             ({"secrets": [1]}, "secrets[0] is 1"),
             ({"secrets": ["PATH"]}, "another name"),
-            ({"secrets": ["A=b"]}, "letters, digits"),
+            ({"secrets": ["A b"]}, "letters, digits"),
+            ({"secrets": ["A=b"]}, "secrets is a name and a value"),
             ({"secrets": ["SET"], "env": {"SET": "x"}}, "by `env` and by `secrets`"),
         ],
     )

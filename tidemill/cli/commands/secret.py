@@ -19,18 +19,27 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: tidemill secret set HF_TOKEN; tidemill run --secret HF_TOKEN -- python3 train.py")
 @click.argument("action", metavar="set|list|rm", type=click.Choice(["set", "list", "rm"]))
-@click.argument("name", required=False, metavar="[NAME]")
+@click.argument("names", nargs=-1, metavar="[NAME]")
 @click.option("--from-file", metavar="FILE", help="With set: read the value from a file.")
 @click.option("--local", is_flag=True, help="On this machine, for `tidemill run`, whatever pipeline is in use.")
 @common
 def command(
-    action: str, name: str | None, *, from_file: str | None, local: bool, pipeline: str | None, as_json: bool
+    action: str, names: tuple[str, ...], *, from_file: str | None, local: bool, pipeline: str | None, as_json: bool
 ) -> int:
     """Keep secrets of your own, which jobs find as variables.
 
     `set` asks for the value without showing it, or reads it from standard input or --from-file; a line loses its end.
     `--secret NAME` of submit, run and train gives it to a job. No command shows a value.
     """
+    if len(names) > 1:
+        # Not even in the error: what follows the name may be the value.
+        raise click.UsageError(
+            "a value is not typed into the command, where the shell's history and the process list would have it. "
+            "`tidemill secret set NAME` asks for it."
+            if action == "set"
+            else f"{action} takes one NAME at a time."
+        )
+    name = next(iter(names), None)
     if (action == "list") != (name is None):
         raise click.UsageError(f"{action} takes {'no NAME' if name else 'a NAME, such as HF_TOKEN'}.")
     if from_file is not None and action != "set":
@@ -49,13 +58,13 @@ def command(
         said = f"{name} is removed from {secrets.place}."
     else:
         said = ""
-    names = secrets.names()
+    known = secrets.names()
     if as_json:
-        show_json({"place": secrets.place, "secrets": names})
+        show_json({"place": secrets.place, "secrets": known})
     elif said:
         click.echo(said, err=True)
-    elif names:
-        click.echo("\n".join(names))
+    elif known:
+        click.echo("\n".join(known))
     else:
         click.echo(f"No secret is set in {secrets.place}: tidemill secret set NAME sets one.", err=True)
     return 0
