@@ -50,6 +50,11 @@ def seconds_of(text: str) -> float | None:
     return float(match[1]) * _SECONDS[match[2]] if match else None
 
 
+def long_seconds_of(text: str) -> float | None:
+    """`seconds_of` where a number without a unit could be meant as days: None for one."""
+    return None if text.strip()[-1:].isdecimal() else seconds_of(text)
+
+
 def mebibytes_of(text: str) -> int | None:
     """The MiB of a size as people type it: `512M`, `2G` (units of 1,024, as in a machine's memory), or a number of MiB;
     None if it is not one."""

@@ -6,21 +6,27 @@ from typing import Any
 
 import click
 
-from tidemill.figures import mebibytes_of, seconds_of
+from tidemill.figures import long_seconds_of, mebibytes_of, seconds_of
 
 
 class Duration(click.ParamType[float]):
-    """Seconds: `250ms`, `90s`, `7.2m`, `0.5h`, `2d`, or a number; with the least allowed, or None."""
+    """Seconds: `250ms`, `90s`, `7.2m`, `0.5h`, `2d`, or a number; with the least allowed, or None.
+
+    `unit` refuses a number alone.
+    """
 
     name = "time"
 
-    def __init__(self, least: float | None = None) -> None:
+    def __init__(self, least: float | None = None, *, unit: bool = False) -> None:
         self._least = least
+        self._unit = unit
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         seconds = seconds_of(str(value))
         if seconds is None:
             return self.fail(f"{value!r} is not a duration. Use seconds, or 250ms, 90s, 7.2m, 0.5h, 2d.", param, ctx)
+        if self._unit and seconds is not None and long_seconds_of(str(value)) is None:
+            return self.fail(f"{value!r} has no unit. Write {value}d for days, or 90s, 7.2m, 0.5h.", param, ctx)
         if self._least is not None and seconds < self._least:
             return self.fail(f"{value!r} is too short. The least is {self._least:g}s.", param, ctx)
         return seconds

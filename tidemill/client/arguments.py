@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.errors import CallerError
-from tidemill.figures import mebibytes_of, seconds_of
+from tidemill.figures import long_seconds_of, mebibytes_of, seconds_of
 from tidemill.request import JobRequest
 
 _SIZE = "a size such as 512M or 2G, or a number of MiB"
@@ -58,6 +58,15 @@ def in_units(request: JobRequest) -> JobRequest:
         ),
     }
     return replace(request, memory=None, timeout=None, item_time=None, **numbers)
+
+
+def age(key: str, given: Any) -> Any:
+    """A time in seconds since something was last used; None where none is given.
+
+    Raises:
+        CallerError: It is no time, or a text without a unit.
+    """
+    return _number(key, None, key, given, long_seconds_of, "a time such as 30d or 12h, or a number of seconds")
 
 
 def memory_mib_of(memory: Any, memory_mib: Any) -> Any:

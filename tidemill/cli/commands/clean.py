@@ -11,7 +11,11 @@ from tidemill.cli.removals import dry_run, remove, yes
 
 @click.command()
 @click.option(
-    "--older-than", type=Duration(), metavar="TIME", help="Jobs in which nothing was written for so long: 30d."
+    # A bare number would be seconds, where somebody may mean days.
+    "--older-than",
+    type=Duration(unit=True),
+    metavar="TIME",
+    help="Jobs in which nothing was written for so long: 30d.",
 )
 @yes
 @dry_run

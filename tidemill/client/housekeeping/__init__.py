@@ -40,21 +40,23 @@ class Housekeeping:
 
         return plan_removal(self._site, jobs)
 
-    def cleanup(self, older_than_seconds: float | None = None) -> Removal:
+    def cleanup(self, older_than: str | float | None = None) -> Removal:
         """The removal of what interrupted removals have left and, on this machine, of uploads that no job uses, of
         unpacked code and of submits that died. Nothing is removed before its `carry_out`.
 
         Args:
-            older_than_seconds: Take jobs too that have ended, in which nothing was written for so long, and that no
-                other job uses; None for no jobs.
+            older_than: Take jobs too that have ended, in which nothing was written for so long (`"30d"`, or seconds),
+                and that no other job uses; None for no jobs.
 
         Raises:
+            CallerError: `older_than` is no time.
             CloudError: There is something to remove, and this login may not delete.
 
         Example:
-            >>> pipeline.housekeeping.cleanup(older_than_seconds=30 * 86_400).jobs
+            >>> pipeline.housekeeping.cleanup(older_than="30d").jobs
             []
         """
+        from tidemill.client.arguments import age
         from tidemill.client.housekeeping.removal import plan_cleanup
 
-        return plan_cleanup(self._site, older_than_seconds)
+        return plan_cleanup(self._site, age("older_than", older_than))

@@ -267,7 +267,7 @@ def test_clean_takes_old_jobs_that_no_newer_one_uses(made):
     for job in (old, used, retried, open_):
         older(target.store, job.id, 40 * DAY)
     target.store.put(layout.done(retried.id, 1, 0), b"new")
-    removal = target.housekeeping.cleanup(30 * DAY)
+    removal = target.housekeeping.cleanup("30d")
     kept = {row.job: row.kept for row in removal.jobs}
     assert kept.keys() == {old.id, used.id, open_.id}
     assert kept[old.id] is None
@@ -277,6 +277,12 @@ def test_clean_takes_old_jobs_that_no_newer_one_uses(made):
     removal.carry_out()
     assert {row.job for row in target.jobs()} == {young.id, used.id, retried.id, open_.id, user.id}
     assert target.housekeeping.cleanup(50 * DAY).jobs == target.housekeeping.cleanup().jobs == []
+
+
+@pytest.mark.parametrize("given", ["30", "soon", [30]])
+def test_an_age_that_is_none_removes_nothing(made, given):
+    with pytest.raises(CallerError, match=r"older_than is .*; it must be a time such as 30d"):
+        made[0].housekeeping.cleanup(given)
 
 
 def test_the_public_type_shows_no_site(made):
