@@ -646,6 +646,7 @@ def test_a_retry_runs_at_once(here):
     mended.touch()
     again = here.type("retry", job, "--failed", "--run", "--pipeline", str(here.store / "pipeline.json"))
     assert again.returncode == 0, again.stderr
+    assert f"{job}: 1 item in 1 chunk enqueued as round 1.\n" in again.stderr
     assert [(outcome.status, outcome.attempts) for outcome in here.outcomes()] == [("succeeded", 1)] * 2
     assert not here.processes()
     nothing = here.type("retry", job, "--failed", "--run", "--json")

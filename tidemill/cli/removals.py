@@ -37,7 +37,7 @@ def remove(
     wanted = bool(parts) and not dry_run
     if wanted and not yes:
         if as_json or not on_terminal():
-            raise click.UsageError("nothing is removed without a question on a terminal: give --yes, or --dry-run.")
+            raise click.UsageError("there is no terminal to ask on: give --yes, or --dry-run.")
         wanted = click.confirm("Remove this?", err=True)
     if wanted:
         removal.carry_out(lambda what: None if as_json else click.echo(f"removed {what}"))

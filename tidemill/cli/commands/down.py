@@ -62,7 +62,7 @@ def down(mine: Personal, say: Say, *, confirm: str | None, cancel_jobs: bool, un
         running = look(stack, say, cancel_jobs=cancel_jobs)
     if confirm is None:
         if not sys.stdin.isatty():
-            raise click.UsageError(f"Nobody can be asked here: give --confirm {mine.file.stack}.")
+            raise click.UsageError(f"there is no terminal to ask on: give --confirm {mine.file.stack}.")
         if click.prompt(f"Everything of it is deleted. Type {mine.file.stack} to go on", err=True) != mine.file.stack:
             raise CallerError("That is another name.", "Nothing was deleted.")
     for job in running:

@@ -51,7 +51,7 @@ def command(*, job: str, folder: str | None, items: str | None, pipeline: str | 
     if as_json:
         show_json(asdict(report) | {"whole": report.whole})
     else:
-        say(report, how["failed"])
+        say(report, how["failed"], handle.run_command)
     return 0 if report.whole else 1
 
 
@@ -61,9 +61,11 @@ def typed(report: FetchReport) -> FetchReport:
     return replace(report, moved=replace(report.moved, problems=problems))
 
 
-def say(report: FetchReport, failed: bool = False) -> None:
-    """Print the fetched and the missing outputs. Items that `failed` have none."""
+def say(report: FetchReport, failed: bool = False, run_command: str | None = None) -> None:
+    """Print the fetched and the missing outputs. Items that `failed` have none. `run_command` runs those that have not
+    finished, where no cloud does."""
     moved = report.moved
+    later = f"`{run_command}` runs what is left" if run_command else "repeat the command later"
     there = f", {counted(moved.kept, 'file')} already there" if moved.kept else ""
     if not failed:
         click.echo(f"{report.folder}: outputs of {report.complete} of {counted(report.items, 'item')}; ", nl=False)
@@ -75,7 +77,7 @@ def say(report: FetchReport, failed: bool = False) -> None:
     if report.states is not None:
         click.echo(f"{report.folder}/state: the saved state of {counted(report.states, 'item')}.")
     for items, what in (
-        (report.unfinished, "{have} not finished; repeat the command later"),
+        (report.unfinished, f"{{have}} not finished; {later}"),
         (report.failed, "failed and {have} no outputs"),
         (report.gone, "{have} outputs that are not in the store any more: they expired or were deleted"),
     ):

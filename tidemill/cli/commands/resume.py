@@ -30,9 +30,16 @@ def command(job: str, max_usd: float | None, pipeline: str | None, as_json: bool
 
 
 def sentence(sent: RoundResult) -> str:
-    note = f" ({sent.note})" if sent.note else ""
+    """A sentence on what was enqueued, and the next command."""
     then = f"`{sent.run_command}` runs it." if sent.run_command else f"`tidemill wait {sent.job}` watches it."
+    needed = sent.round is not None or (sent.run_command and sent.note)
+    return f"{enqueued(sent)} {then}" if needed else enqueued(sent)
+
+
+def enqueued(sent: RoundResult) -> str:
+    """`tiles-a17f8d72: 3 items in 1 chunk enqueued as round 1.`"""
+    note = f" ({sent.note})" if sent.note else ""
     if sent.round is None:
-        return f"{sent.job}: nothing to enqueue{note}." + (f" {then}" if sent.run_command and sent.note else "")
+        return f"{sent.job}: nothing to enqueue{note}."
     what = f"{counted(sent.items, 'item')} in {counted(sent.chunks, 'chunk')}"
-    return f"{sent.job}: {what} enqueued as round {sent.round}{note}. {then}"
+    return f"{sent.job}: {what} enqueued as round {sent.round}{note}."

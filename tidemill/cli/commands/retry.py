@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidemill import layout
-from tidemill.cli.commands.resume import sentence
+from tidemill.cli.commands.resume import enqueued, sentence
 from tidemill.cli.options import common, job_argument, load_job, max_usd, pipeline_uri
 from tidemill.cli.show import show_json
 
@@ -80,8 +80,7 @@ def send_and_run(send: Callable[[], RoundResult], pipeline: str, as_json: bool) 
     # The keeper is forked before a store is opened.
     with keeping() as keeper:
         sent = send()
-        if sent.round is None:
-            click.echo(f"{sent.job}: nothing to enqueue{f' ({sent.note})' if sent.note else ''}.", err=True)
+        click.echo(enqueued(sent), err=True)
         store = pipeline.removesuffix(f"/{layout.DESCRIPTOR}") or "/"
         bench = LocalSettings(store, None, None, None)
         return work(lambda here: here.job(sent.job), bench, keeper, continues=True, as_json=as_json)

@@ -40,7 +40,7 @@ def command(*, preview: bool, yes: bool, unlock: bool, as_json: bool, **given: A
     the stack file. `tidemill down` takes everything away.
     """
     if not (yes or preview) and (as_json or not sys.stdin.isatty()):
-        raise click.UsageError("Nobody can be asked here: give --yes, or --preview.")
+        raise click.UsageError("there is no terminal to ask on: give --yes, or --preview.")
     say: Say = partial(click.echo, err=as_json)
     mine = Personal(**{key: given.pop(key) for key in PLACE})
     with mine.alone():

@@ -78,7 +78,8 @@ def facts(job: Job, status: Status, summary: Summary, where: str = "") -> dict[s
         table["continue"] = command
     fetch = f"`tidemill fetch {status.job}{where}` brings them here"
     if status.shared:
-        table["outputs"] = f"here and in those of {counted(len(status.origins), 'earlier job')}; {fetch}"
+        others = counted(len(status.origins), "earlier job")
+        table["outputs"] = f"{shown_place(job.output)} and those of {others}; {fetch}"
     elif summary.outputs:
         table["outputs"] = f"{shown_place(job.output)} ({summary.outputs} of {counted(status.items, 'item')}); {fetch}"
     elif status.succeeded and job.spec.keep_values:

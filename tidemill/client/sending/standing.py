@@ -97,12 +97,14 @@ class Standing:
         )
 
     def words(self) -> str:
-        """`20,000 items: 19,990 of words-a17f8d72, 10 of this job.`"""
+        """`20,000 items: 19,990 of words-a17f8d72, 10 of this job.`; or that all of them run."""
         old = (
             f" {self.expired:,} of them ran before, but their results expire soon or have expired."
             if self.expired
             else ""
         )
+        if not len(self.shared):
+            return f"{self.items:,} items: no outcome of an earlier job stands, so all of them run.{old}"
         return f"{self.items:,} items: {origins_words(self.shared.by_job, self.items)}.{old}"
 
     def offer(self) -> str | None:

@@ -580,6 +580,15 @@ def test_what_is_missing_is_said_in_a_sentence(count, said, capsys):
     assert capsys.readouterr().err == f"{said}\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [(None, "repeat the command later"), ("tidemill run --job j", "`tidemill run --job j` runs what is left")],
+)
+def test_the_next_command_for_items_that_have_not_finished(command, said, capsys):
+    say(FetchReport("j", "out", 1, unfinished=ItemCount(1, [0])), run_command=command)
+    assert capsys.readouterr().err == f"1 item (0) has not finished; {said}.\n"
+
+
 def test_of_failed_items_no_outputs_are_counted(capsys):
     say(FetchReport("j", "out", 1, complete=1, logs=1), failed=True)
     assert capsys.readouterr().out == "out/logs: what 1 item printed.\n"

@@ -79,6 +79,7 @@ def test_changed_code_and_changed_settings_run_all_again(bench):
     job = bench.job(changed=True)
     assert names(bench) == list("abcde")
     assert origins(job) == {}
+    assert "5 items: no outcome of an earlier job stands, so all of them run." in bench.said
     bench.ran.clear()
     job = bench.job(changed=True, env={"SCALE": "7"})
     assert names(bench) == list("abcde")
