@@ -232,12 +232,16 @@ class Ledger:
 
     def merged(self, chunk: int, rounds: Iterable[int], unfinished: int | None = None) -> list[Outcome]:
         """The outcomes of a chunk in the items' order: those of `computed`, and for other items those that are
-        shared."""
+        shared. `StoreMissingError` for one that is not there any more."""
         own = self.computed(chunk, rounds, unfinished)
         if (sharing := self._sharing()) is None:
             return own
-        frame = self.index().frame(chunk)
-        found = {outcome.index: outcome for outcome in sharing[1].outcomes(frame.first, frame.first + frame.items)}
+        frame, first = self.index().frame(chunk), self._rounds[0]
+        whole = range(frame.first, frame.first + frame.items)
+        # What the first round runs is its own, though the document may name an origin that was removed meanwhile.
+        ran = (first.runs(chunk) or whole) if first.has(chunk) else ()
+        without = {*ran, *(outcome.index for outcome in own)}
+        found = {outcome.index: outcome for outcome in sharing[1].outcomes(whole.start, whole.stop, without)}
         found.update((outcome.index, outcome) for outcome in own)
         return [found[index] for index in sorted(found)]
 

@@ -14,7 +14,7 @@ import hashlib
 import json
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Annotated, NamedTuple
@@ -23,7 +23,7 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from tidemill import layout
-from tidemill.errors import DamagedError, decoding
+from tidemill.errors import DamagedError, StoreMissingError, decoding
 from tidemill.job import JOB_PATTERN, JobSpec
 from tidemill.ledger.chunk import ChunkLedger
 from tidemill.ledger.records import Outcome
@@ -160,27 +160,39 @@ class SharedReader:
         self._origin = lru_cache(None)(self._read_origin)
         self._chunk = lru_cache(_CACHED)(self._read_chunk)
 
-    def outcomes(self, first: int, end: int) -> Iterator[Outcome]:
-        """The shared outcomes of the items from `first` to `end`, in order, each with its `origin`. What is not there
-        any more is left out."""
+    def outcomes(self, first: int, end: int, without: Container[int] = ()) -> Iterator[Outcome]:
+        """The shared outcomes of the items from `first` to `end` except some, in order, each with its `origin`.
+
+        Raises:
+            StoreMissingError: One is not there any more.
+        """
         for run in self._shared.runs(first, end):
             source = self._shared.sources[run.source]
-            found = self._origin(source.job)
-            if found is None:
-                continue
-            index, prefix = found
             for number in range(run.items):
+                if run.first + number in without:
+                    continue
                 item = run.origin + number
+                if (found := self._origin(source.job)) is None:
+                    raise self._gone(run.first + number, source.job, item)
+                index, prefix = found
                 if item >= index.items:
                     raise DamagedError(
                         f"an outcome is shared with item {item} of {source.job}, which has {index.items}."
                     )
                 outcome = self._chunk(source.job, source.round, index.chunk_of(item)).get(item)
                 if outcome is None:
-                    continue
+                    raise self._gone(run.first + number, source.job, item)
                 if outcome.output is not None and not outcome.output.startswith(f"{prefix}/"):
                     raise DamagedError(f"the output of item {item} of {source.job} is not below {prefix}.")
                 yield replace(outcome, index=run.first + number, origin=f"{source.job}/{item}")
+
+    def _gone(self, item: int, job: str, origin: int) -> StoreMissingError:
+        return StoreMissingError(
+            f"item {item} shares the outcome of item {origin} of {job}, which is not in {self._store.uri} any more.",
+            "The same submit with `--changed` (`changed=True`) runs it again.",
+            what="job",
+            value=job,
+        )
 
     def _read_origin(self, job: str) -> tuple[ManifestIndex, str] | None:
         """A job's index, and where its outputs are; None when it is not in the store any more."""

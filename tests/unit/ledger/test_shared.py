@@ -12,7 +12,7 @@ import zstandard
 from tests.stored import submitted
 from tests.unit.client_fakes import ran
 from tidemill import layout
-from tidemill.errors import DamagedError
+from tidemill.errors import DamagedError, StoreMissingError
 from tidemill.ledger import Outcome
 from tidemill.ledger.shared import SharedOutcomes, SharedRange, SharedReader, SharedRound
 from tidemill.store import Store
@@ -122,5 +122,6 @@ def test_an_output_that_is_not_of_that_job_is_damaged(output):
         read(store, (0, 0, 0))
 
 
-def test_what_is_gone_is_left_out():
-    assert read(Store.open("memory://"), (0, 0, 0)) == []
+def test_what_is_gone_is_told():
+    with pytest.raises(StoreMissingError, match="item 0 shares the outcome of item 0"):
+        read(Store.open("memory://"), (0, 0, 0))

@@ -283,7 +283,7 @@ def _plan(ledger: Ledger, listing: Listing, chunks: Sequence[int], wanted: Mappi
     before: dict[int, int] = {}
     kept: list[int] = []
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        for chunk, outcomes in zip(chunks, pool.map(lambda c: ledger.merged(c, rounds[c]), chunks), strict=True):
+        for chunk, outcomes in zip(chunks, pool.map(lambda c: ledger.computed(c, rounds[c]), chunks), strict=True):
             failed = {outcome.index for outcome in outcomes if outcome.status == "failed"}
             chosen = sorted(failed) if wanted is None else wanted[chunk]
             if not chosen:

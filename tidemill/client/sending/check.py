@@ -35,7 +35,6 @@ from tidemill.client.rounds.job_uris import References
 from tidemill.client.rounds.predecessors import resolve_after
 from tidemill.client.secrets import asked, check_set
 from tidemill.client.sending.job_inputs import GivenItems, gather
-from tidemill.client.sending.standing import check_asked
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.inputs import check_names
 from tidemill.code import CodeArchive, in_code, pack
@@ -81,7 +80,7 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         CloudError: The queue takes no jobs, or the store did not answer.
     """
     given = request
-    check_asked(site, request)
+    _check_compares(site, request)
     request, function = _with_function(in_units(request))
     log = request.log
     draft, place, code, packed = _draft(site, request, function)
@@ -120,6 +119,33 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         _check_machines(site, place, log)
     check_output(site, draft)
     return CheckedRequest(draft, place, packed, gathered, inputs, plan, order, seconds)
+
+
+def _check_compares(site: Site, request: JobRequest) -> None:
+    """Refuse what contradicts itself, or what the pipeline's workers cannot read.
+
+    Raises:
+        CallerError: Which argument, and what to do.
+    """
+    wish = [word for word in ("changed", "new", "force") if getattr(request, word)]
+    if len(wish) > 1:
+        raise CallerError(f"{' and '.join(wish)} are given.", "Give one of them.", what=wish[1])
+    if not wish or wish == ["force"]:
+        return
+    if request.name is None:
+        raise CallerError(
+            f"{wish[0]} is given without a name: it compares with earlier jobs of the same name.",
+            "Give the job a `name`.",
+            what=wish[0],
+        )
+    newest = site.descriptor.max_spec
+    if newest < PARTS["shared"].since:
+        raise CallerError(
+            f"this pipeline's workers read job specs up to version {newest}, and `{wish[0]}` needs "
+            f"{PARTS['shared'].since}.",
+            f"Ask the stack's owner to run `pulumi up` with a newer worker, or leave `{wish[0]}` out.",
+            what=wish[0],
+        )
 
 
 def _check_version(site: Site, draft: JobSpec) -> None:

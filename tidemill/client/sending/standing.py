@@ -24,7 +24,7 @@ from tidemill.client.journal import known_spec, newest_specs
 from tidemill.client.sending.identity import IDENTITY, JobIdentity, image_content, known_identity
 from tidemill.client.site import Site
 from tidemill.client.upload.versions import Versions
-from tidemill.errors import CallerError, DamagedError, StoreMissingError
+from tidemill.errors import DamagedError, StoreMissingError
 from tidemill.figures import origins_words
 from tidemill.job import PARTS, JobSpec, SharedWith
 from tidemill.ledger import Ledger, Listing, Round
@@ -121,48 +121,23 @@ def goes_on(site: Site, existing: JobSpec, versions: Versions, request: JobReque
     """True if a job with the same items, code and settings is the one that is wanted: none of its inputs changed, it is
     not cancelled, none of its items has failed or was retried with other code, and the jobs that it shares outcomes of
     are there."""
-    if existing.shared and not all(known_spec(site.store, job) for job in existing.shared.jobs):
+    ledger = Ledger(site.store, existing.job, existing.manifest)
+    try:
+        listing, shared = ledger.listing(), ledger.shared()
+        before = Versions.read(site.store, existing.job, existing.items_total)
+    except (DamagedError, StoreMissingError):
         return False
-    listing = Ledger(site.store, existing.job, existing.manifest).listing()
+    if shared and not all(known_spec(site.store, job) for job in shared.by_job):
+        return False
     if listing.counts.failed or listing.counts.cancelled or any(map(partial(_other_code, listing), listing.rounds)):
         return False
-    if request.new:
-        return True
-    before = Versions.read(site.store, existing.job, existing.items_total)
-    return all(versions.same(item, before, item) for item in range(existing.items_total))
+    return request.new or all(versions.same(item, before, item) for item in range(existing.items_total))
 
 
 def _other_code(listing: Listing, round_: Round) -> bool:
     """True for a retry with other code than the job was sent with, or with another image."""
     first = listing.rounds[0]
     return (round_.code, round_.definition) != (first.code, first.definition)
-
-
-def check_asked(site: Site, request: JobRequest) -> None:
-    """Refuse what contradicts itself, or what the pipeline's workers cannot read.
-
-    Raises:
-        CallerError: Which argument, and what to do.
-    """
-    asked = [word for word in ("changed", "new", "force") if getattr(request, word)]
-    if len(asked) > 1:
-        raise CallerError(f"{' and '.join(asked)} are given.", "Give one of them.", what=asked[1])
-    if not asked or asked == ["force"]:
-        return
-    if request.name is None:
-        raise CallerError(
-            f"{asked[0]} is given without a name: it compares with earlier jobs of the same name.",
-            "Give the job a `name`.",
-            what=asked[0],
-        )
-    newest = site.descriptor.max_spec
-    if newest < PARTS["shared"].since:
-        raise CallerError(
-            f"this pipeline's workers read job specs up to version {newest}, and `{asked[0]}` needs "
-            f"{PARTS['shared'].since}.",
-            f"Ask the stack's owner to run `pulumi up` with a newer worker, or leave `{asked[0]}` out.",
-            what=asked[0],
-        )
 
 
 def recipe_of(spec: JobSpec, identity: JobIdentity) -> str:

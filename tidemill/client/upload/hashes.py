@@ -59,7 +59,9 @@ class Hashes:
     def note(self, file: LocalFile, sha256: str) -> None:
         """Remember the SHA-256 of a file that was just read."""
         now = time.time_ns()
-        if now - file.mtime_ns > FRESH_NS:
+        # Where times are whole seconds, that of the last change does not tell two writes apart either.
+        coarse = file.ctime_ns % 10**9 == 0
+        if now - max(file.mtime_ns, file.ctime_ns * coarse) > FRESH_NS:
             self._new.append((*_key(file), bytes.fromhex(sha256), now // (_DAY * 10**9)))
         if len(self._new) >= BATCH:
             self.save()

@@ -67,7 +67,9 @@ class Versions:
         unknown: an item may have read the one or the other."""
         if store.create(layout.versions(job), self._encoded()).ours:
             return
-        before, items = Versions.read(store, job, len(self.numbers) // 2), range(len(self.numbers) // 2)
+        items, before = range(len(self.numbers) // 2), Versions()
+        with suppress(DamagedError):
+            before = Versions.read(store, job, len(items))
         if changed := [item for item in items if not self.same(item, before, item)]:
             for item in changed:
                 self.numbers[2 * item : 2 * item + 2] = array("Q", _UNKNOWN)

@@ -15,7 +15,10 @@ import pytest
 from tests.unit.client.sending.shared_jobs import Bench
 from tidemill import layout
 from tidemill.client.housekeeping.job_users import job_users
-from tidemill.errors import CallerError
+from tidemill.client.items import local_files
+from tidemill.client.items.local_files import LocalFile
+from tidemill.client.upload import versions
+from tidemill.errors import CallerError, StoreMissingError
 from tidemill.ledger import Ledger
 from tidemill.ledger.shared import SharedOutcomes
 
@@ -295,3 +298,59 @@ def test_a_document_of_another_submitter_that_names_no_items_changes_nothing(ben
     job = bench.job(bench.write(f="6"), changed=True)
     assert names(bench) == ["f"]
     assert [outcome.value[1] for outcome in job.results()] == list("123456")
+
+
+@pytest.mark.parametrize("gone", ["job.json", "record", "shared", "versions"])
+def test_what_is_gone_is_told_and_runs_again(bench, gone):
+    """As the rules of a store delete it, one object before the other, or somebody by hand."""
+    first = bench.job()
+    bench.write(f="6")
+    job = bench.job(changed=True)
+    store, of_job = bench.pipeline.store, job.spec.shared.document
+    names_of = {
+        "job.json": [layout.spec(first.id)],
+        "record": [layout.done(first.id, 0, 0)],
+        "shared": [layout.shared(job.id, of_job)],
+        "versions": [layout.versions(job.id)],
+    }
+    store.delete(names_of[gone])
+    if gone in ("job.json", "record"):
+        with pytest.raises(StoreMissingError, match=f"item 0 shares the outcome of item 0 of {first.id}, which is not"):
+            list(job.results())
+        with pytest.raises(StoreMissingError, match="`changed=True`"):
+            list(job.values(progress=False))
+        with pytest.raises(StoreMissingError, match=first.id):
+            job.to_pandas()
+    if gone == "record":
+        # A retry runs it in the job itself.
+        job.retry(items=[0, 1, 2])
+        bench.run(job)
+        assert len(values(job)) == 6
+        return
+    last = bench.job(changed=True)
+    assert values(last) == {name: ["1", text, ""] for name, text in zip("abcdef", "123456", strict=True)}
+
+
+def test_damaged_versions_say_nothing_of_what_stands(bench):
+    job = bench.job()
+    bench.pipeline.store.put(layout.versions(job.id), b"?")
+    assert bench.submit().id == job.id
+    bench.ran.clear()
+    assert values(bench.job(changed=True))["a"] == ["1", "1", ""]
+    assert names(bench) == list("abcde")
+
+
+def test_a_new_content_in_the_same_tick_with_an_old_time_is_read(bench, monkeypatch):
+    """A file system whose clock is coarse has one time of change for both writes."""
+    path = bench.paths()[0]
+    os.utime(path, (1e9, 1e9))
+    looked = os.stat(path)
+    same = lambda name: LocalFile(name, 1, looked.st_mtime_ns, looked.st_ino, int(looked.st_ctime) * 10**9)  # noqa: E731
+    look, seen = versions.look, local_files._seen
+    monkeypatch.setattr(versions, "look", lambda name: same(name) if name == path else look(name))
+    monkeypatch.setattr(local_files, "_seen", lambda name, status: same(name) if name == path else seen(name, status))
+    job = bench.job()
+    Path(path).write_text("7")
+    again = bench.job(changed=True)
+    assert again.id != job.id
+    assert values(again)["a"] == ["1", "7", ""]
