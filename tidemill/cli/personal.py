@@ -11,7 +11,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -36,8 +36,12 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--project", metavar="ID", default="", help="GCP: the project.  [default: of your environment]"),
         click.option("--region", default="", help="The cloud's region.  [default: of your login]"),
-        click.option("--name", help="Whose pipeline it is; its team.  [default: your login name here]"),
-        click.option("--cloud", type=click.Choice(CLOUDS), default=CLOUDS[0], show_default=True),
+        click.option(
+            "--name", help="Whose pipeline it is; its team.  [default: that of your stack file, else your login name]"
+        ),
+        click.option(
+            "--cloud", type=click.Choice(CLOUDS), help=f"[default: that of your stack file, else {CLOUDS[0]}]"
+        ),
         click.option("--unlock", is_flag=True, help="Remove the lock of a command that was killed."),
     ):
         command = option(command)
@@ -48,8 +52,8 @@ class Personal:
     """A person's pipeline in an account.
 
     Args:
-        cloud: The cloud.
-        name: Whose it is, or None for the login name on this machine.
+        cloud: The cloud, or None for that of the stack file.
+        name: Whose it is, or None for that of the stack file, else the login name on this machine.
         folder: Of the stack file, or None for the default.
         region: As typed; empty for the one of the stack file, or of the login.
         project: The same of GCP's project.
@@ -60,13 +64,12 @@ class Personal:
         CloudError: There is no valid login.
     """
 
-    def __init__(self, cloud: str, name: str | None, folder: Path | None, region: str, project: str) -> None:
-        self.cloud = cloud
-        self.name = person(name)
+    def __init__(self, cloud: str | None, name: str | None, folder: Path | None, region: str, project: str) -> None:
         self.folder = folder or Path(click.get_app_dir("tidemill"), "personal")
-        self.components = components(cloud)
-        self._room = import_module(f"tidemill.clouds.{cloud}.homes")
-        self.file = self.components.StackFile(self.folder, self.name, cloud)
+        self.cloud, self.name = meant(self.folder, cloud, name)
+        self.components = components(self.cloud)
+        self._room = import_module(f"tidemill.clouds.{self.cloud}.homes")
+        self.file = self.components.StackFile(self.folder, self.name, self.cloud)
         known = self.file.place() if self.file.path.exists() else ("", "")
         self.account, self.region = self._room.log_in(project or known[0], region or known[1])
         for what, here, there in zip(("account", "region"), (self.account, self.region), known, strict=True):
@@ -171,6 +174,39 @@ def unlocked(stack: Any, say: Say) -> None:
         )
         for each in begun:
             say(f"  {each}")
+
+
+def meant(folder: Path, cloud: str | None, name: str | None) -> tuple[str, str]:
+    """The cloud and the name of a pipeline: as typed, else those of the only stack file that fits, else the defaults.
+
+    Raises:
+        CallerError: Several stack files fit, or the name is none.
+    """
+    there = [StackName.read(path) for path in sorted(folder.glob("Pulumi.*.yaml"))]
+    fit = [one for one in there if one and cloud in (None, one.cloud) and name in (None, one.person)]
+    default = StackName(cloud or CLOUDS[0], person(name))
+    if not fit or default in fit:
+        return default
+    if len(fit) > 1:
+        allowed = ", ".join(f"--cloud {one.cloud} --name {one.person}" for one in fit)
+        raise CallerError(
+            f"{folder} has the stack files of {len(fit)} pipelines.", f"Say which: {allowed}.", allowed=allowed
+        )
+    return fit[0]
+
+
+class StackName(NamedTuple):
+    """The cloud and the person of a stack file, which are in its name."""
+
+    cloud: str
+    person: str
+
+    @classmethod
+    def read(cls, path: Path) -> StackName | None:
+        """Those of a file; None where it is no personal pipeline's."""
+        others = "|".join(CLOUDS[1:])
+        found = re.fullmatch(rf"Pulumi\.({NAME}?)(?:-({others}))?-personal\.yaml", path.name)
+        return cls(found[2] or CLOUDS[0], found[1]) if found else None
 
 
 def person(name: str | None) -> str:

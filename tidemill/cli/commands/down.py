@@ -36,7 +36,7 @@ def command(*, confirm: str | None, cancel_jobs: bool, unlock: bool, as_json: bo
     say: Say = partial(click.echo, err=as_json)
     mine = Personal(**place)
     if confirm not in (None, mine.file.stack):
-        raise CallerError.about("--confirm", confirm, f"{mine.file.stack}, the stack's name", "Look twice.")
+        raise CallerError.about("--confirm", confirm, f"{mine.file.stack}, the stack's name", "Nothing was deleted.")
     with mine.alone():
         removed = down(mine, say, confirm=confirm, cancel_jobs=cancel_jobs, unlock=unlock)
     if as_json:
