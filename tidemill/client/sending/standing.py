@@ -98,14 +98,10 @@ class Standing:
 
     def words(self) -> str:
         """`20,000 items: 19,990 of words-a17f8d72, 10 of this job.`; or that all of them run."""
-        old = (
-            f" {self.expired:,} of them ran before, but their results expire soon or have expired."
-            if self.expired
-            else ""
-        )
-        if not len(self.shared):
-            return f"{self.items:,} items: no outcome of an earlier job stands, so all of them run.{old}"
-        return f"{self.items:,} items: {origins_words(self.shared.by_job, self.items)}.{old}"
+        some = origins_words(self.shared.by_job, self.items)
+        shares = some if len(self.shared) else "no outcome of an earlier job stands, so all of them run"
+        gone = f" {self.expired:,} of them ran before, but their results expire soon or have expired."
+        return f"{self.items:,} items: {shares}.{gone if self.expired else ''}"
 
     def offer(self) -> str | None:
         """A remark for the caller of a job in full: how much of earlier ones stands; None where nothing does."""
