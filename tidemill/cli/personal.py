@@ -84,6 +84,11 @@ class Personal:
                     allowed=there,
                 )
 
+    @property
+    def billed_by(self) -> str | None:
+        """The command that lists billing accounts; None where an account pays for itself."""
+        return self._room.BILLING_ACCOUNTS
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other commands on this machine out.

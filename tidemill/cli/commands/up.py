@@ -91,10 +91,10 @@ def settle_file(mine: Personal, stack: Any, home: Any | None, given: dict[str, A
         raise CallerError(
             "The first `up` needs an address.", "Give --email: the budget and alarms tell it.", what="--email"
         )
-    if mine.cloud == "gcp" and given["billing_account"] is None:
+    if mine.billed_by and given["billing_account"] is None:
         raise CallerError(
-            "The first `up` on GCP needs a billing account, to which the budget belongs.",
-            "Give --billing-account; `gcloud billing accounts list` shows yours.",
+            "The first `up` here needs a billing account, to which the budget belongs.",
+            f"Give --billing-account; `{mine.billed_by}` shows yours.",
             what="--billing-account",
         )
     defaults = {"budget": BUDGET_USD, "max_cpus": MOST_CPUS}

@@ -12,6 +12,9 @@ from tidemill.errors import CallerError, CloudError
 _ROLES = ("batch.amazonaws.com", "spot.amazonaws.com")
 """Source: as of `SERVICES` in components/aws/bootstrap.py."""
 
+BILLING_ACCOUNTS = None
+"""An account pays for itself."""
+
 
 def log_in(account: str, region: str) -> tuple[str, str]:
     """The account of the login, and the region.

@@ -13,6 +13,9 @@ from tidemill.errors import CallerError, CloudError
 _PROJECT = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
 _REGION = ("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION")
 
+BILLING_ACCOUNTS = "gcloud billing accounts list"
+"""Command that lists the accounts that pay for projects: a budget belongs to one."""
+
 
 def log_in(account: str, region: str) -> tuple[str, str]:
     """The project and the region.
