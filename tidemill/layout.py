@@ -26,6 +26,8 @@ MACHINES = "machines"
 """Files that machines fetch when they start on AWS."""
 RECONCILER = "reconciler"
 """The source of the reconciler's function, by its hash."""
+REMOVALS = "removals"
+"""An empty object per job whose removal has begun. Submitters and jobs cannot write here, so they cannot begin one."""
 
 JOURNAL = f"{JOBS}/.journal"
 """An entry per submitted job, newest last, so that `tidemill jobs` reads few names."""
@@ -113,6 +115,11 @@ def told_now(job: str) -> str:
 def told_sent(job: str, number: int) -> str:
     """The note that the end of a round was told."""
     return f"{told(job)}/r{number}.sent"
+
+
+def removal(job: str) -> str:
+    """The note that a job's removal has begun."""
+    return f"{REMOVALS}/{job}"
 
 
 def held(job: str) -> str:

@@ -262,6 +262,7 @@ CACHED, UNCACHED = (
 UPLOAD = _in_store("vision-dev", "uploads/0a/a.jpg")
 SNAPSHOT = _in_store("vision-dev", "state/a/0/snapshots/1.json")
 POINTER = _in_store("vision-dev", "machines/cpu/worker")
+REMOVAL = _in_store("vision-dev", "removals/tiles-0123abcd")
 ARCHIVE = {stack: _in_store(stack, "logs/2026/11/22/09/a.json.gz") for stack in ("vision-dev", "audio-dev")}
 ANY_QUERY = Thing("any saved query", "*")
 LOGS = {
@@ -335,6 +336,7 @@ PROBES = [
         yes("s3:GetObject", _in_store("vision-dev", "pipeline.json"), "Clients read it first."),
         no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "Every client believes it."),
         no("s3:PutObject", POINTER, "Machines run what lies there."),
+        no("s3:PutObject", REMOVAL, "Only who may delete begins a removal."),
         yes("s3:PutObject", _in_store("vision-dev", "jobs/a/job.json"), "A submit writes the job."),
         yes("s3:PutObject", UPLOAD, "A submit brings local files."),
         no("s3:DeleteObject", UPLOAD, "Another job may need it."),
@@ -388,6 +390,7 @@ PROBES = [
         no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "User code must not steer clients."),
         no("s3:GetObject", ARCHIVE["vision-dev"], "The archive is for the stack's owner."),
         no("s3:PutObject", POINTER, "User code must not choose what machines run."),
+        no("s3:PutObject", REMOVAL, "Only who may delete begins a removal."),
         no("s3:DeleteObject", _in_store("vision-dev", "out/a/0"), "Nothing that finished is lost."),
         no("s3:GetObject", _in_store("audio-dev", "jobs/a/job.json"), "The store is another team's."),
         no("s3:GetObject", _in_store("vision-prod", "out/a/0"), "The store is another environment's."),

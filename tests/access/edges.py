@@ -55,7 +55,7 @@ EDGES = [
         "the policy pack has the same list", "policy/test_cases.py::test_a_case_of_a_rule"),
     Edge("`/scratch` and `/cache` of a machine", "items of a job", "items and workers of the team's other jobs",
         "nothing: the team is the wall (ADR 1). Code that a job ships lies in a folder that others may not write",
-        "worker/test_code.py::test_a_folder_that_others_may_write_is_not_used"),
+        "worker/test_code.py::test_a_folder_that_others_may_write_or_have_linked_is_not_used"),
     Edge("An item's output folder", "the item", "the worker, with the job's rights",
         "plain files below the folder; links out, pipes and what grows fail the item",
         _HOSTILE + "test_a_program_that_attacks_its_output_folder_fails_alone"),

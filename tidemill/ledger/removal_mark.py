@@ -31,7 +31,7 @@ def is_removed(store: Store, job: str) -> bool:
 
 def is_mark(data: bytes) -> bool:
     """True for the content of a mark."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         content = json.loads(data)
         return isinstance(content, dict) and content.keys() == {"removed"}
     return False

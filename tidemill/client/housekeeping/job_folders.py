@@ -1,6 +1,7 @@
 """The folders of a job in its store: how large they are, and their removal.
 
-The mark comes first and goes last, so a removal that was interrupted at any point can be told, and finished.
+A note comes first and goes last, and within it the mark in place of the spec. So a removal that was interrupted at any
+point can be told from a mark that another submitter has written, and finished.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from tidemill import layout
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
-from tidemill.ledger.removal_mark import mark_removed
+from tidemill.ledger.removal_mark import is_mark, mark_removed
 from tidemill.removal import remove
 from tidemill.store import Store
 
@@ -92,12 +93,14 @@ def remove_job(site: Site, job: str, check_unused: Callable[[], None]) -> None:
         check_may_delete(store, job)
         spec = layout.spec(job)
         before = store.find(spec)
+        store.put(layout.removal(job), b"")
         mark_removed(store, job, site.account.user())
         try:
             check_unused()
         except BaseException:
             if before is not None:
                 store.put(spec, before)
+                _delete(store, [layout.removal(job)])
             raise
         for folder in folders_of(job):
             remove_folder(store, folder, keep=spec)
@@ -106,6 +109,28 @@ def remove_job(site: Site, job: str, check_unused: Callable[[], None]) -> None:
         _delete(store, [spec])
         if folder := local_folder(store):
             remove(folder / layout.JOBS / job)
+        _delete(store, [layout.removal(job)])
+
+
+def is_half_removed(store: Store, job: str) -> bool:
+    """True if a removal of a job has begun and not finished.
+
+    Raises:
+        CallerError: It has the mark of a removal, and none has begun: whoever submits can overwrite a spec.
+    """
+    found = store.find(layout.spec(job))
+    if found is not None and not is_mark(found):
+        return False
+    if store.exists(layout.removal(job)):
+        return True
+    if found is None:
+        return False
+    raise CallerError(
+        f"{store.uri_of(layout.spec(job))} says that {job} is being removed, but no removal has begun.",
+        "Somebody has overwritten it. Restore an earlier version of it, or delete the job's folders by hand.",
+        what="job",
+        value=job,
+    )
 
 
 def running(job: str, state: str = "running") -> CallerError:

@@ -18,6 +18,7 @@ from tidemill.client.housekeeping.job_folders import (
     check_may_delete,
     extent,
     folders_of,
+    is_half_removed,
     remove_job,
     running,
 )
@@ -30,7 +31,6 @@ from tidemill.client.watch.watched import WatchedJob
 from tidemill.clouds.account import ignore
 from tidemill.errors import CallerError, DamagedError, StoreMissingError
 from tidemill.job import JOB_PATTERN, JobSpec
-from tidemill.ledger.removal_mark import is_removed
 from tidemill.removal import remove
 from tidemill.store.ahead import in_order
 
@@ -118,7 +118,7 @@ def plan_removal(site: Site, names: Sequence[str]) -> Removal:
     """The removal of some jobs, by their ids or names. See `Housekeeping.removal`."""
     given = dict.fromkeys(names)
     planned_at = site.account.at()
-    half = [name for name in given if re.fullmatch(JOB_PATTERN, name) and is_removed(site.store, name)]
+    half = [name for name in given if re.fullmatch(JOB_PATTERN, name) and is_half_removed(site.store, name)]
     specs = {spec.job: spec for spec in (find_spec(site.store, name) for name in given if name not in half)}
     statuses = _statuses(site, specs.values())
     for reason in _reasons(site, specs.values(), statuses).values():
@@ -180,10 +180,8 @@ def _written_before(site: Site, until: float) -> list[JobSpec]:
 
 def _half_removed(site: Site) -> list[str]:
     """Jobs that an earlier removal has left half-way."""
-    ids = [name.rpartition("/")[2] for name in site.store.folders(layout.JOBS)]
-    ids = [job for job in ids if re.fullmatch(JOB_PATTERN, job)]
-    marked = _side_by_side(lambda job: is_removed(site.store, job), ids)
-    return [job for job, is_marked in zip(ids, marked, strict=True) if is_marked]
+    begun = [name.rpartition("/")[2] for name in site.store.list(layout.REMOVALS)]
+    return [job for job in begun if re.fullmatch(JOB_PATTERN, job) and is_half_removed(site.store, job)]
 
 
 def _reasons(site: Site, specs: Collection[JobSpec], statuses: Mapping[str, Status | None]) -> dict[str, CallerError]:

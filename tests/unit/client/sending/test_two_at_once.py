@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.client.sending.shared_jobs import Bench
+from tidemill import layout
 from tidemill.client import Job
 from tidemill.errors import CallerError, StoreMissingError, TidemillError
 from tidemill.store import Store
@@ -139,7 +140,9 @@ def test_a_submit_that_shares_beside_a_removal(tmp_path: Path, monkeypatch: pyte
         bench.write(b="two")
         refused: list[str] = []
 
-        def other(bench: Bench = bench, refused: list[str] = refused) -> None:
+        def other(bench: Bench = bench, first: Job = first, refused: list[str] = refused) -> None:
+            if not bench.pipeline.store.exists(layout.spec(first.id)):
+                refused.append("all but the note of the removal has gone")
             try:
                 bench.job(changed=True)
             except StoreMissingError as error:
