@@ -7,6 +7,7 @@ import io
 import os
 import tarfile
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import zstandard
@@ -24,6 +25,8 @@ COMPARED_BYTES = 2 << 20
 """The largest package that is read to count lines."""
 _UNPACKED_BYTES = 32 << 20
 _FILE_BYTES = 256 << 10
+_MOST_PAIRS = 1_000_000
+"""Of lines that are compared: with many equal lines, the time grows with more than this number."""
 _APART = {"name", "code", "inputs", "resources"}
 """Parts of the identity that are compared by themselves."""
 
@@ -114,7 +117,7 @@ def _said(name: str) -> str:
     return visible(" ".join(name.removeprefix(f"{PACKAGE}:").split()))
 
 
-def _changed_lines(site: Site, earlier: JobSpec, names: list[str], packed: CodeArchive | None) -> dict[str, int]:
+def _changed_lines(site: Site, earlier: JobSpec, names: list[str], packed: CodeArchive | None) -> dict[str, int | None]:
     """How many lines differ, of files of a small package."""
     if packed is None or earlier.code is None or not names or packed.path.stat().st_size > COMPARED_BYTES:
         return {}
@@ -144,6 +147,17 @@ def _texts(package: bytes, names: list[str]) -> dict[str, list[str]]:
     return texts
 
 
-def _count(before: list[str], now: list[str]) -> int:
+def _count(before: list[str], now: list[str]) -> int | None:
+    """How many lines differ; None where so many do that to tell would take long."""
+    before, now = _after_equal(before, now)
+    before, now = _after_equal(before[::-1], now[::-1])
+    if len(before) * len(now) > _MOST_PAIRS:
+        return None
     steps = difflib.SequenceMatcher(None, before, now, autojunk=False).get_opcodes()
     return sum(max(end - start, last - first) for kind, start, end, first, last in steps if kind != "equal")
+
+
+def _after_equal(before: list[str], now: list[str]) -> tuple[list[str], list[str]]:
+    """Both without the lines that they begin with in common."""
+    equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
+    return before[equal:], now[equal:]

@@ -116,3 +116,14 @@ def test_what_another_person_wrote_into_a_job_harms_nobody(here, folder, tmp_pat
     line = here.send(function="sharp:f")
     assert line.isprintable()
     assert "sharp.py" in line
+
+
+def test_lines_of_a_large_change_are_not_counted_and_those_of_a_large_file_are(here, folder):
+    many = ["    0,"] * 2000
+    text = "\n".join(["a = [", *many, "    1,", *many, "]", "def f(uri):", "    return 1"])
+    (folder / "sharp.py").write_text(text)
+    here.send(function="sharp:f")
+    (folder / "sharp.py").write_text(text.replace("    1,", "    2,"))
+    assert here.send(function="sharp:f").startswith(here.line("sharp.py (1 line)"))
+    (folder / "sharp.py").write_text(text.replace("    0,", "    3,"))
+    assert here.send(function="sharp:f").startswith(here.line("sharp.py"))
