@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import http.client
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -69,10 +70,7 @@ class Sns:
             return f"SNS does not answer ({type(error).__name__})", True
 
     def _request(self, topic: str, message: Message) -> urllib.request.Request:
-        _, partition, _, region, *_ = topic.split(":")
-        domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-        endpoint = self._env.get("AWS_ENDPOINT_URL_SNS") or self._env.get("AWS_ENDPOINT_URL")
-        url = f"{(endpoint or f'https://sns.{region}.{domain}').rstrip('/')}/"
+        region, url = regional(topic, "sns", self._env.get("AWS_ENDPOINT_URL_SNS") or self._env.get("AWS_ENDPOINT_URL"))
         asked = {"Action": "Publish", "Version": "2010-03-31", "TopicArn": topic}
         asked |= {"Subject": message.subject, "Message": message.text}
         for number, (key, value) in enumerate(message.fields.items(), 1):
@@ -80,6 +78,18 @@ class Sns:
             asked |= {f"{entry}.Name": key, f"{entry}.Value.DataType": "String", f"{entry}.Value.StringValue": value}
         body = urlencode(asked).encode()
         return urllib.request.Request(url, body, signed(url, body, region, self._login(), datetime.now(UTC)))
+
+
+def regional(arn: str, service: str, endpoint: str | None) -> tuple[str, str]:
+    """The region of an ARN, and the URL of a service there, or of the `endpoint` in its place.
+
+    Raises:
+        ValueError: It is no ARN of the service. A submitter has written it: nothing is signed for another host.
+    """
+    if not (found := re.match(rf"arn:(aws[a-z-]*):{service}:([a-z0-9-]+):[0-9]{{12}}:", arn)):
+        raise ValueError(f"it is no ARN of {service}")
+    domain = "amazonaws.com.cn" if found[1] == "aws-cn" else "amazonaws.com"
+    return found[2], f"{(endpoint or f'https://{service}.{found[2]}.{domain}').rstrip('/')}/"
 
 
 _FORM = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}

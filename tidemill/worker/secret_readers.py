@@ -15,7 +15,7 @@ from functools import partial
 
 from tidemill.errors import CallerError, StoreError
 from tidemill.secrets.rules import read_document
-from tidemill.worker.channels import TaskLogin, signed
+from tidemill.worker.channels import TaskLogin, regional, signed
 from tidemill.worker.google_api import Api, ApiError, Token, endpoint_of
 from tidemill.worker.secrets import OfJob
 
@@ -74,14 +74,15 @@ class SecretsManager:
                 return json.loads(answer.read())["SecretString"]
         except urllib.error.HTTPError as error:
             return self._refused(arn, error)
-        except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError) as error:
+        except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
             raise PassingError(f"Secrets Manager does not answer ({type(error).__name__})") from None
 
     def _request(self, arn: str) -> urllib.request.Request:
-        _, partition, _, region, *_ = arn.split(":")
-        domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
         endpoint = self._env.get("AWS_ENDPOINT_URL_SECRETS_MANAGER") or self._env.get("AWS_ENDPOINT_URL")
-        url = f"{(endpoint or f'https://secretsmanager.{region}.{domain}').rstrip('/')}/"
+        try:
+            region, url = regional(arn, "secretsmanager", endpoint)
+        except ValueError as error:
+            raise CallerError(f"{arn} cannot be read: {error}.", _ASK) from None
         body = json.dumps({"SecretId": arn}).encode()
         how = {"content-type": "application/x-amz-json-1.1", "x-amz-target": "secretsmanager.GetSecretValue"}
         headers = signed(url, body, region, self._login(), datetime.now(UTC), service="secretsmanager", headers=how)
