@@ -300,14 +300,12 @@ class _EarlierJob:
         """Take over the outcomes that it shares itself: they are named by the job that computed them."""
         if (shared := self._ledger.shared()) is None:
             return
-        there = {source.job: known_spec(self._ledger.store, source.job) for source in shared.sources}
+        store, sources = self._ledger.store, shared.sources
+        there = {source.job: spec.items_total for source in sources if (spec := known_spec(store, source.job))}
         # Another submitter has written the document: it may be longer than this job, or name items that nobody has run.
         for run in shared.runs(0, len(self.source)):
-            source = shared.sources[run.source]
-            spec = there[source.job]
-            if spec is None or run.origin + run.items > spec.items_total:
-                continue
-            if self._wanted is not None and source.recipe != self._wanted:
+            source = sources[run.source]
+            if run.origin + run.items > there.get(source.job, 0) or self._wanted not in (None, source.recipe):
                 continue
             for number in range(run.items):
                 key = (source.job, source.round, source.recipe)
