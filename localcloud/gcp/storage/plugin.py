@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
@@ -61,9 +61,11 @@ FAULTS = {"409": "Conflict: the object was edited during the operation.", "412":
 class Storage(Plugin):
     apis = ("storage",)
     raw = True
+    options: ClassVar = {"object_writes_per_second": (1.0, "how many writes of a name Cloud Storage takes")}
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
+        self._write_seconds = 1 / site.options.object_writes_per_second
         self.objects = Objects(site.state / "objects", site.clock.now)
         self._faults = Faults(FAULTS)
         self._pails: dict[tuple[str, str], float] = {}
@@ -153,11 +155,11 @@ class Storage(Plugin):
         """Cloud Storage takes one write per second for each name (https://cloud.google.com/storage/quotas#objects), and
         may refuse more. This uses the wall clock, as writers do; the permitted burst is a guess."""
         now, key = time.monotonic(), (bucket, name)
-        # Each write fills a pail that leaks one per second.
+        # Each write fills a pail that leaks at that pace.
         self._pails = {held: pail for held, pail in self._pails.items() if pail > now}
         if self._pails.get(key, now) > now + BURST:
             raise RestError(429, FAULTS["429"])
-        self._pails[key] = self._pails.get(key, now) + 1
+        self._pails[key] = self._pails.get(key, now) + self._write_seconds
 
     def _remove(self, request: Request, bucket: str, name: str) -> Response:
         stored = self._existing(request, bucket, name, "delete")
