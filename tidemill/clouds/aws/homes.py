@@ -37,18 +37,24 @@ def log_in(account: str, region: str) -> tuple[str, str]:
 
 
 def find_home(team: str, account: str) -> FoundHome | None:
-    """The home of a person's pipeline, in any region; None where there is none."""
+    """The home of a person's pipeline, in any region; None where there is none.
+
+    Raises:
+        CloudError: The login may not look, or somebody else has the bucket now.
+    """
     session = default_session()
     s3 = client("s3", session.region_name or "us-east-1", session)
     with translated("s3:ListAllMyBuckets"):
         bucket = only_bucket(team, (each["Name"] for each in s3.list_buckets()["Buckets"]))
     if bucket is None:
         return None
+    # Another account may have taken the name of a bucket that was deleted a moment ago.
+    owned = {"Bucket": bucket, "ExpectedBucketOwner": account}
     with translated("s3:GetBucketLocation"):
-        region = s3.get_bucket_location(Bucket=bucket)["LocationConstraint"] or "us-east-1"
+        region = s3.get_bucket_location(**owned)["LocationConstraint"] or "us-east-1"
     key = ""
     with translated("s3:GetEncryptionConfiguration", absent=("ServerSideEncryptionConfigurationNotFoundError",)):
-        found = client("s3", region, session).get_bucket_encryption(Bucket=bucket)
+        found = client("s3", region, session).get_bucket_encryption(**owned)
         default = found["ServerSideEncryptionConfiguration"]["Rules"][0]["ApplyServerSideEncryptionByDefault"]
         key = default.get("KMSMasterKeyID", "")
     # A stand-in for S3 has one name for all buckets.
