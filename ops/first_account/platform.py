@@ -126,6 +126,20 @@ PLATFORM = (
     ),
     Check(
         BOTH,
+        "`tidemill up` works in an account that nothing was made in, and `down` leaves nothing",
+        "in a new account or project, as its administrator: tidemill up --email YOU; tidemill up; tidemill submit "
+        "--name first --items FOLDER --shell -- true; tidemill down; again as a user without "
+        "iam:CreateServiceLinkedRole; again with a session that ends while `up` works, then log in and type it again",
+        "the second `up` changes nothing; with a small quota `tidemill explain first` names it; buckets, keys, queues "
+        "and machines are gone, but for what docs/personal.md names. The denied user reads that permission before "
+        "anything is made; the last `up` goes on, or names the lock and what Pulumi had begun.",
+        "A right that is missing, or a role that Batch asks for besides: see `prepare` in tidemill/clouds/aws/homes.py "
+        "and `SERVICES` in components/aws/bootstrap.py. GCP: an API that is not ready yet is in "
+        "components/gcp/bootstrap.py. A session's end that is told without a command: correct "
+        "tidemill/clouds/aws/login.py or gcp/login.py.",
+    ),
+    Check(
+        BOTH,
         "`pulumi destroy` leaves nothing",
         "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",
         "no error; buckets, repositories and machines are gone.",
