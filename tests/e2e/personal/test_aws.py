@@ -1,10 +1,12 @@
 """`tidemill up` and `down` on AWS, from the installed distributions: nothing is left, and nothing is made twice.
 
-Not proven: that AWS lets an administrator do all this, how long it takes, and that the CLI can be downloaded.
+One pipeline goes through all of it, in the order of the tests. Not proven: that AWS lets an administrator do all this,
+how long it takes, that the CLI can be downloaded, and what a killed engine leaves besides its lock.
 """
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,10 @@ from tests.engine.inventory import client, inventory
 BATCH_AND_SPOT = {"AWSServiceRoleForbatch", "AWSServiceRoleForspot"}
 """The service-linked roles, which stay: they are the account's."""
 FIRST = ("--email", EMAIL)
+UP = ("up", "--name", "ada", "--yes", *FIRST)
+DOWN = ("down", "--name", "ada", "--cancel-jobs", "--confirm", "ada-personal")
+LOCK = {"pid": 1, "username": "ada", "hostname": "laptop", "timestamp": "2026-01-01T00:00:00Z"}
+"""Source: lockContent in pulumi/pkg/backend/diy/lock.go."""
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +59,11 @@ def test_a_preview_makes_nothing(ada, cloud, before):
     assert left(cloud) == before
 
 
-def test_without_a_yes_nothing_is_made(ada, cloud, before):
-    assert "--yes" in ada.tidemill("up", "--name", "ada", *FIRST, code=2)
-    assert left(cloud) == before
-
-
-def test_up_makes_it_and_says_what_it_costs_and_what_to_type(ada, cloud):
+def test_an_interrupted_up_goes_on_and_says_what_it_costs_and_what_to_type(ada, cloud):
+    """It is interrupted while the home is made, and while the pipeline is."""
+    ada.stopped_at("create  aws:s3/bucket:Bucket  tidemill-ada-state-bucket", signal.SIGINT, *UP)
+    assert list(ada.folder.glob(".*-home"))
+    ada.stopped_at("create  aws:s3/bucket:Bucket  ada-personal-store-bucket", signal.SIGINT, *UP)
     printed = ada.up()
     assert "Idle: 1.00 USD per month, and 1.00 USD for the key" in printed
     assert "tidemill submit" in printed.splitlines()[-1]
@@ -69,10 +74,31 @@ def test_up_makes_it_and_says_what_it_costs_and_what_to_type(ada, cloud):
     assert not list(ada.folder.glob(".*-home")), "the state is in the bucket"
 
 
-def test_another_up_changes_nothing(ada, cloud):
+def test_the_lock_of_a_killed_command_is_named_and_removed(ada, cloud):
+    """Options and edits of the file are changes."""
+    s3 = client(cloud.env, "s3")
+    (bucket,) = (each["Name"] for each in s3.list_buckets()["Buckets"] if each["Name"].startswith("tidemill-ada"))
+    lock = ".pulumi/locks/organization/tidemill/ada-personal/killed.json"
+    s3.put_object(Bucket=bucket, Key=lock, Body=json.dumps(LOCK).encode())
+    assert "--unlock" in ada.up(code=2)
+    file = ada.folder / "Pulumi.ada-personal.yaml"
+    file.write_text(file.read_text().replace("config:\n", "config:\n  # mine\n", 1))
+    assert changes(ada.up("--unlock", "--budget", "70", "--json")) == {"update": 1}
+    assert {"  # mine", "    monthly_usd: 70"} <= {*file.read_text().splitlines()}
+
+
+def test_another_laptop_finds_it_and_changes_nothing(cloud, program, tmp_path):
     standing = inventory(cloud.env)
-    printed = ada.up("--json")
-    assert changes(printed) == {}
+    other = Person(program, cloud.env, tmp_path / "home")
+    assert changes(other.up("--json")) == {}
+    assert inventory(cloud.env) == standing
+    assert "monthly_usd: 70" in (other.folder / "Pulumi.ada-personal.yaml").read_text()
+
+
+def test_the_policies_hold(ada, cloud):
+    standing = inventory(cloud.env)
+    with ada.edited("max_cpus: 32", "max_cpus: 32000"):
+        assert "cpu-cap" in ada.up(code=3)
     assert inventory(cloud.env) == standing
 
 
@@ -86,70 +112,18 @@ def test_a_job_runs(ada, tmp_path):
     assert found == ["1", "2", "3"]
 
 
-def test_options_and_edits_of_the_file_are_changes(ada):
-    file = ada.folder / "Pulumi.ada-personal.yaml"
-    file.write_text(file.read_text().replace("config:\n", "config:\n  # mine\n", 1))
-    assert changes(ada.up("--budget", "70", "--json")) == {"update": 1}
-    assert {"  # mine", "    monthly_usd: 70"} <= {*file.read_text().splitlines()}
-
-
-def test_the_policies_hold(ada, cloud):
-    standing = inventory(cloud.env)
-    with ada.edited("max_cpus: 32", "max_cpus: 32000"):
-        assert "cpu-cap" in ada.up(code=3)
-    assert inventory(cloud.env) == standing
-
-
-def test_a_wrong_key_and_another_account_are_told(ada):
-    with ada.edited("max_cpus", "max_cpu"):
-        assert "max_cpu is not a known key" in ada.up(code=2)
-        assert "max_cpu is not a known key" in ada.down("--confirm", "ada-personal", code=2)
-    with ada.edited("123456789012'", "210987654321'"):
-        assert "210987654321" in ada.up(code=2)
-    assert "us-west-2" in ada.up("--region", "eu-west-1", code=2)
-
-
-def test_another_laptop_finds_it(ada, cloud, program, tmp_path):
-    other = Person(program, cloud.env, tmp_path / "home")
-    assert changes(other.up("--json")) == {}
-    assert "monthly_usd: 70" in (other.folder / "Pulumi.ada-personal.yaml").read_text()
-
-
-def test_down_refuses_while_a_job_runs_and_asks_for_the_name(ada, tmp_path):
+def test_down_refuses_while_a_job_runs(ada, tmp_path):
     (tmp_path / "one.txt").write_text("x")
     ada.tidemill("submit", "--name", "long", "--items", str(tmp_path), "--shell", "--", "sleep 600")
     assert "--cancel-jobs" in ada.down("--confirm", "ada-personal", code=2)
-    assert "--confirm" in ada.down("--cancel-jobs", code=2)
-    assert "ada-personal" in ada.down("--confirm", "other", code=2)
 
 
-def test_down_leaves_nothing(ada, cloud, before):
-    ada.down("--cancel-jobs", "--confirm", "ada-personal")
-    assert left(cloud) == before
-    assert [path.name for path in sorted(ada.folder.iterdir())] == [".lock", "Pulumi.ada-personal.yaml", "Pulumi.yaml"]
-    assert "There is no ada-personal" in ada.down("--confirm", "ada-personal")
-    assert "No context" in ada.tidemill("use")
-
-
-UP = ("up", "--name", "ada", "--yes", *FIRST)
-DOWN = ("down", "--name", "ada", "--confirm", "ada-personal")
-
-
-def test_interrupted_commands_go_on(ada, cloud, before):
-    """While the home is made, and while the pipeline is, and the same of their removal."""
-    ada.stopped_at("create  aws:s3/bucket:Bucket  tidemill-ada-state-bucket", signal.SIGINT, *UP)
-    assert list(ada.folder.glob(".*-home"))
-    ada.stopped_at("create  aws:s3/bucket:Bucket  ada-personal-store-bucket", signal.SIGINT, *UP)
-    ada.up()
-    assert changes(ada.up("--json")) == {}
+def test_an_interrupted_down_goes_on_and_leaves_nothing(ada, cloud, before):
+    """It is interrupted while the pipeline is deleted, and while the home is."""
     ada.stopped_at("delete  aws:batch/jobQueue:JobQueue", signal.SIGINT, *DOWN)
     ada.stopped_at("delete  aws:s3/bucketPolicy:BucketPolicy  tidemill-ada-state", signal.SIGINT, *DOWN)
     ada.down("--confirm", "ada-personal")
     assert left(cloud) == before
-
-
-def test_a_killed_up_leaves_a_lock_that_is_named(ada):
-    """Not proven: a `down` after it. What the engine had begun and does not know of may stand in its way."""
-    ada.stopped_at("create  aws:batch/schedulingPolicy:SchedulingPolicy  ada", signal.SIGKILL, *UP)
-    assert "--unlock" in ada.up(code=2)
-    assert "Changes: " in ada.up("--preview", "--unlock")
+    assert [path.name for path in sorted(ada.folder.iterdir())] == [".lock", "Pulumi.ada-personal.yaml", "Pulumi.yaml"]
+    assert "There is no ada-personal" in ada.down("--confirm", "ada-personal")
+    assert "No context" in ada.tidemill("use")
