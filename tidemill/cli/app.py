@@ -185,12 +185,13 @@ def explain(error: Exception) -> tuple[TidemillError, int]:
 
     if isinstance(error, TidemillError):
         return error, CALLER_ERROR if error.exit_code == CALLER_ERROR else REFUSED
-    if isinstance(error, click.NoSuchOption):
-        error = click.NoSuchOption(error.option_name, possibilities=likely_options(error), ctx=error.ctx)
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "tidemill"
         fix = f"{hyperparameter(error) or no_dashes(error)}See `{command} --help`."
         text = error.format_message()
+        if isinstance(error, click.NoSuchOption):
+            likely = likely_option(error)
+            text = f"No such option {error.option_name!r}.{f' Did you mean {likely!r}?' if likely else ''}"
         return TidemillError(text if text.endswith((".", "?")) else f"{text}.", fix, what=subject(error)), CALLER_ERROR
     if isinstance(error, click.ClickException):
         return TidemillError(error.format_message()), CALLER_ERROR
@@ -226,13 +227,17 @@ def no_dashes(error: click.UsageError) -> str:
     return "A program and its own options come after `--`: `-- wc -w {input}`. "
 
 
-def likely_options(error: click.NoSuchOption) -> list[str]:
-    """The shortest option that begins with what was typed, else the nearest one."""
-    import difflib
+def likely_option(error: click.NoSuchOption) -> str | None:
+    """The shortest option that begins with what was typed, the one that another tool calls so, or the nearest."""
+    from tidemill.client.keywords import other_name
+    from tidemill.errors import closest
 
     options = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
-    begin = [name for name in options if name.startswith(error.option_name)]
-    return sorted(begin, key=len)[:1] or difflib.get_close_matches(error.option_name, options, n=1, cutoff=0.7)
+    if begin := [name for name in options if name.startswith(error.option_name)]:
+        return min(begin, key=len)
+    by_keyword = {name.lstrip("-").replace("-", "_"): name for name in options}
+    other = other_name(error.option_name.lstrip("-").replace("-", "_"), by_keyword)
+    return by_keyword[other] if other else closest(error.option_name, options)
 
 
 def report(error: TidemillError, code: int, own: list[str]) -> int:

@@ -20,11 +20,21 @@ Result = TypeVar("Result")
 complete()
 KEYWORDS = frozenset(field.name for field in fields(JobRequest))
 _OTHER_NAMES = {
-    "items": "sweep",
-    "n_jobs": "max_parallel",
-    "workers": "max_parallel",
+    ("workers", "max_parallel"): "n_jobs jobs j cores processes workers max_workers num_workers concurrency",
+    ("attempts",): "retries retry max_retries retry_times restart_times max_attempts",
+    ("cpus",): "cpu vcpus num_cpus ncpus threads",
+    ("gpus",): "gpu num_gpus ngpus",
+    ("memory",): "mem mem_mb memory_mb ram",
+    ("timeout",): "time walltime time_limit max_time",
+    ("chunk_size",): "batch_size chunksize",
+    ("changed",): "rerun_triggers skip_done",
+    ("force",): "forceall forcerun rerun no_cache",
+    ("env",): "environment environ vars",
+    ("file",): "output out o",
+    ("items", "sweep"): "items i files",
+    ("older_than",): "days age before",
 }
-"""Names of keywords on the command line, in other methods and in other libraries."""
+"""By our names, the first of which a command or method has is meant: what people type who know another tool."""
 
 
 def taking(
@@ -101,11 +111,19 @@ def check_keywords(verb: str, given: Iterable[str], known: Iterable[str]) -> Non
         )
 
 
+def other_name(typed: str, ours: Collection[str]) -> str | None:
+    """The name among `ours` that is meant by one of another tool; None where none is."""
+    for meant, others in _OTHER_NAMES.items():
+        if typed in others.split():
+            return next((name for name in meant if name in ours), None)
+    return None
+
+
 def _near(name: str, names: list[str]) -> str:
     """The keyword that is probably meant, as a sentence after a space."""
     for setting, about in STATE.items():
         # An earlier name of the flag is as likely.
         if name in (setting, about.old.removeprefix("--").replace("-", "_")) and "state" in names:
             return f" It goes into `state`: state={{{setting!r}: ...}}."
-    other = _OTHER_NAMES.get(name)
-    return f" Did you mean {other!r}?" if other in names else nearest(name, names)
+    other = other_name(name, names)
+    return f" Did you mean {other!r}?" if other else nearest(name, names)

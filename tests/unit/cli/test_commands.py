@@ -150,6 +150,25 @@ def test_a_program_without_dashes_is_told_how_to_type_it(stack, capsys, typed, s
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["run", "--cores", "2"], "'--cores'. Did you mean '--workers'?"),
+        (["run", "-j", "2"], "'-j'. Did you mean '--workers'?"),
+        (["submit", "--n-jobs", "2"], "'--n-jobs'. Did you mean '--max-parallel'?"),
+        (["submit", "--retries", "2"], "'--retries'. Did you mean '--attempts'?"),
+        (["submit", "--mem", "2G"], "'--mem'. Did you mean '--memory'?"),
+        (["run", "--itmes", "x"], "'--itmes'. Did you mean '--items'?"),
+        (["results", "w", "-o", "x.csv"], "'-o'. Did you mean '--file'?"),
+        (["clean", "--days", "30"], "'--days'. Did you mean '--older-than'?"),
+        (["jobs", "--days", "30"], "'--days'. See"),
+    ],
+)
+def test_an_option_of_another_tool_is_told_its_name_here(capsys, typed, meant):
+    assert main(typed) == 2
+    assert f"No such option {meant}" in capsys.readouterr().err
+
+
 def test_nothing_to_show_is_said(stack, capsys):
     job = submitted(capsys)
     for typed, says in (

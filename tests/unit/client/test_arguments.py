@@ -32,6 +32,10 @@ WRONG = {
         lambda p: p.train(COMMAND, items="x"),
         "`train` has no setting 'items'. Did you mean 'sweep'? It has: ",
     ),
+    "a keyword of another library": (
+        lambda p: p.submit(COMMAND, uris(1), retries=3),
+        "`submit` has no setting 'retries'. Did you mean 'attempts'? It has: ",
+    ),
     "a name that is none": (lambda p: p.train(COMMAND, options=3), "`train` has no setting 'options'. It has: "),
     "a setting of state": (
         lambda p: p.submit(COMMAND, uris(1), from_job="x"),
