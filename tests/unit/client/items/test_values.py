@@ -118,7 +118,7 @@ def test_a_generator_is_not_held():
 
     def stream():
         nonlocal most
-        for n in range(10 * BLOCK_ITEMS):
+        for n in range(4 * BLOCK_ITEMS):
             value = Held(n=n)
             alive.add(value)
             if n % BLOCK_ITEMS == 0:
@@ -129,7 +129,7 @@ def test_a_generator_is_not_held():
     Held.__hash__ = object.__hash__  # type: ignore[method-assign]
     Held.__eq__ = object.__eq__  # type: ignore[method-assign]
     found, _ = texts(stream())
-    assert len(found) == 10 * BLOCK_ITEMS
+    assert len(found) == 4 * BLOCK_ITEMS
     assert most <= 2 * BLOCK_ITEMS
 
 

@@ -12,7 +12,7 @@ import tarfile
 import threading
 import time
 import types
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ def names(packed):
 # ---- the same function --------------------------------------------------------------------------------------------
 
 CELLS = """
-import enum, functools, re, sys
+import enum, functools, json, re, sys
 from dataclasses import dataclass, field
 import numpy as np
 from tidemill.client.program.importable import shipped
@@ -52,13 +52,22 @@ def cell(source, into):
     # As a notebook does: other names of files in each session, and lines of their own.
     exec(compile("\\n" * LINES + source, f"/tmp/ipykernel_{LINES}/1.py", "exec"), into)
 
-def identity(source, into=None):
-    into = {"__name__": "__main__", **globals(), **(into or {})}
+def identity(source):
+    into = {"__name__": "__main__", **globals()}
     cell(source, into)
     vars(sys.modules["__main__"]).update(into)
     return pack(None, parts=shipped(into["f"]).parts).identity
 
+def identities(source):
+    before = dict(globals())
+    try:
+        return [identity(source), identity(source)]
+    finally:
+        globals().clear()
+        globals().update(before)
+
 LINES = int(sys.argv[1])
+print(json.dumps({name: identities(source) for name, source in json.loads(sys.argv[2]).items()}))
 """
 SOURCES = {
     "a set in the code": "def f(x): return x in {'a', 'b', 'c', 'd', 'e'}",
@@ -78,23 +87,30 @@ SOURCES = {
 }
 
 
+@cache
+def session(seed: str) -> dict[str, list[str]]:
+    """The identities that a new interpreter finds for each source, twice."""
+    done = subprocess.run(
+        [sys.executable, "-c", CELLS, seed, json.dumps(SOURCES)],
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @pytest.mark.parametrize("name", SOURCES)
-def test_the_same_cell_in_another_session_is_the_same_job(name, tmp_path):
+def test_the_same_cell_in_another_session_is_the_same_job(name):
     """Hashes, file names and line numbers differ between the sessions, and the random ids of classes."""
-    program = CELLS + f"print(identity({SOURCES[name]!r}), identity({SOURCES[name]!r}))"
-    found = set()
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", program, seed],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        found |= set(done.stdout.split())
-    assert len(found) == 1
+    assert len({*session("1")[name], *session("2")[name]}) == 1
+
+
+def test_another_cell_is_another_job():
+    """Sources of one session leave nothing to each other."""
+    assert len({session("1")[name][0] for name in SOURCES}) == len(SOURCES)
 
 
 def made(source, **names: Any):
