@@ -3,6 +3,7 @@
 What this cannot prove: how a cloud acts (see tests/unit/every_cloud.py).
 """
 
+import functools
 import itertools
 import json
 from datetime import UTC, datetime
@@ -267,10 +268,14 @@ def shown(capsys, *arguments, code=0):
     """A command's JSON, checked against its schema."""
     assert main([*arguments, "--json"]) == code
     lines = capsys.readouterr().out.splitlines()
-    schema = json.loads(SCHEMAS.read_text()) | {"$ref": f"#/$defs/{arguments[0]}"}
     for line in lines:
-        jsonschema.validate(json.loads(line), schema)
+        schema(arguments[0]).validate(json.loads(line))
     return [json.loads(line) for line in lines]
+
+
+@functools.cache
+def schema(verb: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json.loads(SCHEMAS.read_text()) | {"$ref": f"#/$defs/{verb}"})
 
 
 @EVERYWHERE
