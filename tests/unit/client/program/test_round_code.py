@@ -1,5 +1,8 @@
 """Other code for a round, where the job's function is of a session."""
 
+import importlib
+import sys
+
 import pytest
 
 from tests.unit.client_fakes import pipeline, uris
@@ -8,10 +11,16 @@ from tidemill.client.program import round_code
 from tidemill.errors import CallerError
 
 
-def measure(uri): ...
+@pytest.fixture
+def measure(tmp_path, monkeypatch):
+    """A function of a small module: what travels with it is packed for each job."""
+    (tmp_path / "shop.py").write_text("def measure(uri): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "shop", raising=False)
+    return importlib.import_module("shop").measure
 
 
-def test_a_corrected_function_takes_the_place_of_the_jobs():
+def test_a_corrected_function_takes_the_place_of_the_jobs(measure):
     target, backend = pipeline(max_spec=6)
     for function, corrected in (
         (lambda uri: uri, lambda uri: uri + "x"),
@@ -26,15 +35,15 @@ def test_a_corrected_function_takes_the_place_of_the_jobs():
 
 
 @pytest.mark.parametrize(
-    ("command", "function", "said"),
+    ("command", "said"),
     [
-        (None, measure, "calls tests.unit.client.program.test_round_code:measure, and machines find it by that name"),
-        (["true", "{uri}"], None, "runs a command"),
+        (None, "calls shop:measure, and machines find it by that name"),
+        (["true", "{uri}"], "runs a command"),
     ],
 )
-def test_a_function_that_machines_would_not_find_is_refused(command, function, said):
+def test_a_function_that_machines_would_not_find_is_refused(command, said, measure):
     target, _ = pipeline(max_spec=6)
-    job = target.submit(command, uris(2), queue="cpu", function=function)
+    job = target.submit(command, uris(2), queue="cpu", function=None if command else measure)
     before = list(target.store.list("jobs"))
     with pytest.raises(CallerError, match=said) as raised:
         job.retry(code=lambda uri: uri)
