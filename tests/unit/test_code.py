@@ -14,6 +14,7 @@ import zstandard
 
 from tests.unit.client_fakes import pipeline, uris
 from tidemill import code
+from tidemill.client import Pipeline
 from tidemill.code import entries, in_code, pack
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
@@ -323,6 +324,17 @@ def test_what_cannot_be_shipped_is_refused_before_anything_is_written(folder, mo
     for words in says:
         assert words in str(refused.value)
     assert (list(target.store.list("jobs")), backend.arrays) == ([], [])
+
+
+@pytest.mark.parametrize("make", [a_large_file, many_files])
+def test_on_this_machine_code_that_is_too_large_can_stay_where_it_is(folder, tmp_path, monkeypatch, make):
+    monkeypatch.setattr(entries, "MAX_FILES", 20)
+    make(folder)
+    local = Pipeline.local(tmp_path / "store")
+    with pytest.raises(CallerError, match=r"On this machine, leave `code` out") as refused:
+        local.submit(["python3", "features.py", "{uri}"], ["a"], name="tiles", code=folder)
+    assert refused.value.what == "code"
+    assert list(local.store.list("jobs")) == []
 
 
 def test_a_device_is_told_by_its_kind():

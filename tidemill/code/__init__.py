@@ -21,7 +21,17 @@ from typing import BinaryIO
 import zstandard
 
 from tidemill import layout
-from tidemill.code.entries import LIMIT_FIX, MAX_BYTES, MAX_FILES, CodeEntry, Exclusions, entry_of, found, largest_part
+from tidemill.code.entries import (
+    LIMIT_FIX,
+    MAX_BYTES,
+    MAX_FILES,
+    CodeEntry,
+    Exclusions,
+    TooLargeError,
+    entry_of,
+    found,
+    largest_part,
+)
 from tidemill.code.ignore_rules import unreadable
 from tidemill.errors import CallerError
 from tidemill.figures import counted, file_size
@@ -198,7 +208,7 @@ def _joined(entries: list[CodeEntry], name: str, lib: list[CodeEntry]) -> list[C
     joined = entries + [entry._replace(name=f"{name}/{entry.name}") for entry in lib]
     if len(joined) > MAX_FILES or sum(entry.size for entry in joined) > MAX_BYTES:
         limits = f"{MAX_FILES} files and {MAX_BYTES >> 20} MiB"
-        raise CallerError(f"code: with {name} it has more than {limits}.", LIMIT_FIX, what="lib")
+        raise TooLargeError(f"code: with {name} it has more than {limits}.", LIMIT_FIX, what="lib")
     return sorted(joined, key=lambda entry: os.fsencode(entry.name))
 
 

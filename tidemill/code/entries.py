@@ -26,6 +26,10 @@ NOTEBOOK = ".ipynb"
 _SECRETS_SHOWN = 5
 
 
+class TooLargeError(CallerError):
+    """Code has more files or bytes than may travel."""
+
+
 class CodeEntry(NamedTuple):
     """A file or link that is packed."""
 
@@ -131,10 +135,10 @@ def _entries(root: Path, what: str, named: Collection[Path]) -> tuple[list[CodeE
     for entry in visit(root):
         entries.append(entry)
         if len(entries) > MAX_FILES:
-            raise CallerError(f"code: {root} has more than {MAX_FILES} files.", LIMIT_FIX, what="code")
+            raise TooLargeError(f"code: {root} has more than {MAX_FILES} files.", LIMIT_FIX, what="code")
     if sum(entry.size for entry in entries) > MAX_BYTES:
         name, size = largest_part(entries)
-        raise CallerError(
+        raise TooLargeError(
             f"code: {root} has more than {MAX_BYTES >> 20} MiB; the largest part is {name} with {file_size(size)}.",
             LIMIT_FIX,
             what="code",

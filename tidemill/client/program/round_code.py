@@ -34,9 +34,10 @@ def send(
             a function cannot take the place of the job's. Nothing was uploaded.
     """
     if callable(code):
-        from tidemill.code import pack, upload
+        from tidemill.client.program.packing import pack_for
+        from tidemill.code import upload
 
-        packed = pack(None, libs, packages=not site.has_packages, parts=_in_place_of(spec, code))
+        packed = pack_for(site, None, libs, parts=_in_place_of(spec, code))
         upload(site.store, spec.job, packed)
         log(packed.words())
         return OtherCode(packed.sha256, None)
@@ -47,13 +48,14 @@ def send(
             what="code",
         )
     from tidemill.client.program.git_code import Checkout, opened
-    from tidemill.code import pack, upload
+    from tidemill.client.program.packing import pack_for
+    from tidemill.code import upload
 
     # Its folder goes with it.
     checkout = opened(code)
     folder, origin = (checkout.folder, checkout.origin) if isinstance(checkout, Checkout) else (checkout, None)
     assert folder is not None
-    packed = pack(folder, libs, packages=not site.has_packages)
+    packed = pack_for(site, folder, libs)
     upload(site.store, spec.job, packed)
     log(packed.words(origin))
     return OtherCode(packed.sha256, origin)

@@ -31,13 +31,14 @@ from tidemill.client.plan.tags import checked_tags
 from tidemill.client.program.check import Program, check_program, is_here, name_of
 from tidemill.client.program.function import ShippedFunction, by_name, takes_input
 from tidemill.client.program.git_code import Checkout, check_libs, opened
+from tidemill.client.program.packing import pack_for
 from tidemill.client.rounds.job_uris import References
 from tidemill.client.rounds.predecessors import resolve_after
 from tidemill.client.secrets import asked, check_set
 from tidemill.client.sending.job_inputs import GivenItems, gather
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.inputs import check_names
-from tidemill.code import CodeArchive, in_code, pack
+from tidemill.code import CodeArchive, in_code
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import PARTS, JobSpec, spec_version
 from tidemill.metrics import compile_metrics
@@ -243,9 +244,7 @@ def _draft(
     check_sizes(request.item_seconds, request.chunk_size)
     parts = function and function.parts
     packed = (
-        None
-        if folder is None and parts is None
-        else pack(folder, request.libs, packages=not site.has_packages, command=command, parts=parts)
+        None if folder is None and parts is None else pack_for(site, folder, request.libs, command=command, parts=parts)
     )
     if not command and request.function is None:
         raise CallerError("command is empty.", "Give the program that runs for each item: `command`.", what="command")
