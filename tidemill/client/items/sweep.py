@@ -219,7 +219,7 @@ def read_rows(file: str | Path) -> list[dict[str, Any]]:
                     raise _wrong(f"{path} has more than {MAX_COMBINATIONS} combinations.", "Send several jobs.")
             return rows
     except OSError as error:
-        raise _wrong(f"{path} cannot be read: {error.strerror}.", "Give the path of a list: --sweep-file.") from None
+        raise _wrong(f"{path} cannot be read: {error.strerror}.", "Give the path of a list.") from None
     except UnicodeDecodeError as error:
         raise _wrong(f"{path} is not UTF-8 ({error.reason}).", "Save it as UTF-8.") from None
 

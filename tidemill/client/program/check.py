@@ -105,7 +105,7 @@ def _check_one_word(program: Program) -> None:
     if len(first) > 1 and ("/" not in first[0] or program.placeholder_in(command[0])) and not isfile(command[0]):
         raise _wrong(
             f"command[0] is {command[0]!r}, a whole command line in one word.",
-            "Leave the quotes out, so that each argument is a word of its own, or let a shell read it: --shell.",
+            "Make each argument a word of its own, or let a shell read it: sh -c 'COMMAND LINE'.",
         )
 
 
@@ -124,7 +124,7 @@ def _check_code_words(program: Program) -> None:
                 )
             if interpreter in _SHELLS:
                 raise _wrong(
-                    f'{problem} Quote the variable instead: --shell -- \'sha256sum "$TIDEMILL_INPUT" > '
+                    f'{problem} Quote the variable instead: sh -c \'sha256sum "$TIDEMILL_INPUT" > '
                     f'"$TIDEMILL_OUTPUT/sum.txt"\', or pass an argument: sh -c \'... "$1" ...\' sh {{{name}}}'
                 )
             raise _wrong(f"{problem} Pass {{{name}}} as an argument, or read {variable} from the environment.")
@@ -183,7 +183,7 @@ def _remarks(program: Program) -> Iterator[str]:
         )
     if Path(command[0]).name not in _SHELLS:
         for word in (word for word in command if _SHELL_WORDS.search(word)):
-            yield f"{word!r} reaches the program as it is, because no shell reads the command. Use --shell for that."
+            yield f"{word!r} reaches the program as it is. Let a shell read the command: sh -c 'COMMAND LINE'."
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------
