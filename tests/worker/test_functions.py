@@ -313,3 +313,19 @@ class TestShim:
         ran = run(code, "trivial", "a", "b", "--python", python)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         assert Counter(o.status for o in code.outcomes()) == {"succeeded": 2}
+
+    @pytest.mark.parametrize("python", pythons())
+    def test_a_function_by_value_is_run_by_its_own_minor_version_alone(self, here, python):
+        """With the Python of these tests alone, this proves one half."""
+        pipeline = Pipeline.local(here.folder / "store", workers=1)
+        assert list(pipeline.map(lambda x: x + 1, [1], name="one-more", progress=False)) == [2]
+        job = pipeline.job("one-more").id
+        script = "import sys; print('{}.{}'.format(*sys.version_info))"
+        asked = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        given, made = asked.stdout.strip(), f"{sys.version_info[0]}.{sys.version_info[1]}"
+        where = ["--store", f"file://{here.folder}/store", "--python", python]
+        ran = here.ask("run", "--job", job, *where)
+        assert (ran.returncode, "Traceback" in ran.stderr) == (0 if given == made else 2, False), ran.stderr
+        if given != made:
+            assert f"--python is {python!r}; it must be Python {made}, which made the function of {job}" in ran.stderr
+            assert f"this one is {given}." in ran.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 INTERRUPTED = 130
-OF_A_RUN = ("workers", "store", "interpreter", "reclaim_every", "with_parent", "as_json")
+OF_A_RUN = ("workers", "store", "python", "reclaim_every", "with_parent", "as_json")
 """Options about how a job runs here, not what it is."""
 TYPED = ParameterSource.COMMANDLINE
 
@@ -42,7 +43,7 @@ TYPED = ParameterSource.COMMANDLINE
 @click.option("--job", metavar="JOB", help="Continue an existing job unchanged, such as after retry, resume or submit.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Items side by side. Default: as many as fit.")
 @click.option("--store", metavar="URI", help="Job store, file:///folder. Default: ./.tidemill")
-@click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
+@click.option("--python", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
 @options("memory_mib", memory_mib="Memory limit of an item: 2G; 96 MiB of it are the worker's. Default: its share.")
 @how_it_runs
 @options("changed", "new", "force")
@@ -57,7 +58,7 @@ def command(
     job: str | None,
     workers: int | None,
     store: str | None,
-    interpreter: str | None,
+    python: str | None,
     reclaim_every: float | None,
     with_parent: bool,
     as_json: bool,
@@ -69,13 +70,13 @@ def command(
     contents as in a cloud, so every other command works on it (--pipeline file:///…/pipeline.json). Without --name the
     job is named after its program.
     """
-    bench = LocalSettings(store, workers, interpreter, reclaim_every)
+    bench = LocalSettings(store, workers, python, reclaim_every)
     with keeping(with_parent=with_parent) as keeper:
         if job:
             check_alone(ctx)
             send = lambda pipeline: pipeline.job(job)  # noqa: E731
         else:
-            asked = rehearsed(asked_of(ctx, given, interpreter), reclaim_every)
+            asked = rehearsed(asked_of(ctx, given, python), reclaim_every)
             send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
         return work(send, bench, keeper, continues=bool(job), as_json=as_json)
 
@@ -192,6 +193,10 @@ def origin_of(pipeline: Pipeline, job: Job, *, continues: bool, interpreter: str
     desk = Desk(pipeline.store.uri, job.id)
     before = desk.origin() if continues else None
     python = interpreter or (before.python if before else None)
+    if continues and interpreter is not None and interpreter != sys.executable:
+        from tidemill.client.program.made_with import check_python
+
+        check_python(pipeline.site, job.spec, interpreter)
     origin = Origin(before.folder if before else os.getcwd(), python, workers)
     desk.remember(origin)
     return origin
