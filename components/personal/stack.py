@@ -89,6 +89,11 @@ class PersonalStack:
             outputs = stack.up(**printing(say), **options).outputs
         return {name: output.value for name, output in outputs.items()}
 
+    def neighbours(self) -> list[str]:
+        """The names of all stacks whose state is in the same home, its own and that of the home among them."""
+        with told():
+            return [each.name for each in self._open().workspace.list_stacks(include_all=True)]
+
     def pipeline_uri(self) -> str | None:
         """The URI of the descriptor; None before the first `up` is done, and after a `down` that was interrupted."""
         with told():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,6 +117,27 @@ def test_down_refuses_while_a_job_runs(ada, tmp_path):
     (tmp_path / "one.txt").write_text("x")
     ada.tidemill("submit", "--name", "long", "--items", str(tmp_path), "--shell", "--", "sleep 600")
     assert "--cancel-jobs" in ada.down("--confirm", "ada-personal", code=2)
+
+
+def test_down_refuses_while_another_stack_has_its_state_in_the_bucket(ada, cloud, tmp_path):
+    (bucket,) = (
+        each["Name"]
+        for each in client(cloud.env, "s3").list_buckets()["Buckets"]
+        if each["Name"].startswith("tidemill-ada-state")
+    )
+    (tmp_path / "Pulumi.yaml").write_text("name: vision\nruntime: yaml\n")
+    backend = f"s3://{bucket}?region=us-west-2&use_path_style=true"
+    env = {**ada.env, "PULUMI_BACKEND_URL": backend, "PULUMI_CONFIG_PASSPHRASE": ""}
+
+    def stack(*arguments: str) -> None:
+        command = ["pulumi", "stack", *arguments, "--non-interactive"]
+        subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=300)
+
+    stack("init", "dev")
+    standing = inventory(cloud.env)
+    assert "vision/dev" in ada.down("--cancel-jobs", "--confirm", "ada-personal", code=2)
+    assert inventory(cloud.env) == standing
+    stack("rm", "dev", "--yes")
 
 
 def test_an_interrupted_down_goes_on_and_leaves_nothing(ada, cloud, before):

@@ -11,6 +11,7 @@ import click
 from tidemill.cli.options import as_json
 from tidemill.cli.personal import Personal, Say, options, unlocked
 from tidemill.cli.show import show_json
+from tidemill.clouds.homes import home_name
 from tidemill.errors import CallerError
 from tidemill.figures import counted
 
@@ -59,6 +60,7 @@ def down(mine: Personal, say: Say, *, confirm: str | None, cancel_jobs: bool, un
         mine.file.config()
         if unlock:
             unlocked(stack, say)
+        check_alone(stack, mine)
         running = look(stack, say, cancel_jobs=cancel_jobs)
     if confirm is None:
         if not sys.stdin.isatty():
@@ -75,6 +77,22 @@ def down(mine: Personal, say: Say, *, confirm: str | None, cancel_jobs: bool, un
     forget(mine.file.stack)
     say(f"Nothing of {mine.file.stack} is left in {mine.account}. {mine.file.path} stays, for another `tidemill up`.")
     return True
+
+
+def check_alone(stack: Any, mine: Personal) -> None:
+    """Refuse to delete a bucket that has the state of other stacks, too: nothing would manage what they have made.
+
+    Raises:
+        CallerError: It has.
+    """
+    own = (mine.file.stack, home_name(mine.name))
+    if others := [name for name in stack.neighbours() if name.rpartition("/")[2] not in own]:
+        raise CallerError(
+            f"The state of {', '.join(others[:SHOWN])} is in the same bucket, which `tidemill down` deletes.",
+            "Destroy and remove those stacks, or move their state: `pulumi stack export` and `import`.",
+            what="stack",
+            value=others[0],
+        )
 
 
 def look(stack: Any, say: Say, *, cancel_jobs: bool) -> list[Job]:
