@@ -23,12 +23,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
+from tidemill import secrecy
 from tidemill.client.program.own_modules import OwnModules
 from tidemill.errors import CallerError, one_line
 from tidemill.figures import file_size
 
 MAX_BYTES = 64 << 20
 """What a function may take with it, as large as its value may be."""
+_SECRET = "Keep it with `tidemill secret set NAME`, name it in `secrets`, and read the variable NAME in the function."
 _OBJECT_BYTES = 32
 """A lower bound of an object's size in memory: it bounds lists of small objects."""
 _ATOMS = (type(None), bool, int, float, complex, type(...), type(NotImplemented))
@@ -123,6 +125,8 @@ class Uses:
             return _hash(kind.__name__, hex(value) if kind is int else repr(value))
         if kind in _TEXTS:
             self._spend(value, len(value))
+            if kind is str and secrecy.VALUE.search(value):
+                raise self._refused("looks like a secret, and what a function uses is stored in clear text", _SECRET)
             return _hash(kind.__name__, value.encode("utf-8", "surrogatepass") if kind is str else bytes(value))
         if (done := self._done.get(id(value))) is not None:
             return done

@@ -74,3 +74,25 @@ def test_a_folder_with_the_name_of_the_session_is_refused(tmp_path):
     parts = shipped(lambda uri: uri).parts
     with pytest.raises(CallerError, match="code has 'this_session' at its top"):
         pack(tmp_path, parts=parts)
+
+
+TOKEN = "hf_" + "a1B2c3D4e5" * 4
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        f"token = {TOKEN!r}\ndef f(x): return token",
+        f"def made(token):\n    return lambda x: token\nf = made({TOKEN!r})",
+        f"token = {{'headers': ['Bearer {TOKEN}'], 'table': bytes(1 << 17)}}\ndef f(x): return token",
+        f"def f(x, token={TOKEN!r}): return token",
+    ],
+    ids=["global", "captured", "in a large value", "default"],
+)
+def test_what_looks_like_a_secret_is_refused_without_its_value(definitions):
+    with pytest.raises(CallerError, match="looks like a secret") as refused:
+        fingerprint(made(definitions))
+    assert "tidemill secret set" in str(refused.value)
+    assert TOKEN not in str(refused.value)
+    if "token =" in definitions:
+        assert "`token`, which it uses, looks like" in str(refused.value)
