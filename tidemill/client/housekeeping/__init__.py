@@ -45,8 +45,8 @@ class Housekeeping:
         unpacked code and of submits that died. Nothing is removed before its `carry_out`.
 
         Args:
-            older_than: Take jobs too that have ended, in which nothing was written for so long (`"30d"`, or seconds),
-                and that no other job uses; None for no jobs.
+            older_than: Take jobs too that have ended or are paused, in which nothing was written for so long (`"30d"`,
+                or seconds), and that no other job uses; None for no jobs.
 
         Raises:
             CallerError: `older_than` is no time.
