@@ -516,6 +516,21 @@ def test_states_stay_whole_on_a_narrow_terminal(capsys, monkeypatch):
     assert "succeeded" in capsys.readouterr().out.splitlines()[1]
 
 
+def test_jobs_shows_whole_dates_on_80_columns(stack, capsys, monkeypatch):
+    job = submitted(capsys)
+    sent = pipeline().job(job).spec.created_at.strftime("%Y-%m-%d %H:%M")
+    assert main(["jobs"]) == 0
+    assert sent in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["jobs"]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.endswith("sent (UTC)")
+    assert sent[5:] in row
+    assert max(len(header), len(row)) <= 80
+
+
 def test_no_color_is_honoured(stack, capsys, monkeypatch):
     assert show.color()
     monkeypatch.setenv("NO_COLOR", "1")

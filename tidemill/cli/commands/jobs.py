@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -27,10 +29,14 @@ def command(limit: int, pipeline: str | None, as_json: bool) -> int:
     if as_json:
         show_json({"jobs": [asdict(row) for row in rows]})
         return 0
-    show_table(HEADER, [cells(row) for row in rows])
+    # 80 columns have no room for the year, and a date that is cut is none.
+    year = f"{datetime.now(UTC):%Y-}" if sys.stdout.isatty() else ""
+    header = (*HEADER[:-1], "sent (UTC)") if year else HEADER
+    show_table(header, [cells(row, year) for row in rows])
     return 0
 
 
-def cells(row: JobRow) -> tuple[object, ...]:
-    submitted = row.created_at[:16].replace("T", " ")
+def cells(row: JobRow, year: str = "") -> tuple[object, ...]:
+    """A job's row. Its time leaves out the year that is given."""
+    submitted = row.created_at[:16].replace("T", " ").removeprefix(year)
     return row.job, row.state_words, row.items, row.succeeded, row.failed, row.queue, row.user, submitted
