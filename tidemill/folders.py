@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import errno
 import fcntl
 import os
 import stat
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from tidemill.errors import CallerError
 from tidemill.removal import remove
 
 
@@ -27,8 +27,17 @@ def config_folder() -> Path:
 
 
 def local_scratch() -> Path:
-    """The folder of this user's runs on this machine: their workers, unpacked code, and clients' temporary files."""
-    return Path(os.environ.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir(), f"tidemill-{os.getuid()}"))
+    """The folder of this user's runs on this machine: their workers, unpacked code, and clients' temporary files.
+
+    Raises:
+        CallerError: It belongs to another user, who could change what runs.
+    """
+    folder = Path(os.environ.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir(), f"tidemill-{os.getuid()}"))
+    with suppress(OSError):
+        if folder.lstat().st_uid not in (0, os.getuid()):
+            fix = "Name a folder of yours in the variable TIDEMILL_SCRATCH."
+            raise CallerError(f"{folder} belongs to another user, who could change what runs there.", fix)
+    return folder
 
 
 def is_ours_alone(folder: Path) -> bool:
@@ -53,7 +62,7 @@ def _folder_of_this_process() -> Path:
     clients = local_scratch() / "clients"
     clients.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_ours_alone(clients):
-        raise PermissionError(errno.EACCES, "others may write to it", str(clients))
+        raise CallerError(f"{clients} is not a folder that only you may write to.", f"Remove it: rm -r {clients}.")
     with one_at_a_time(clients):
         for left in clients.iterdir():
             with suppress(OSError):

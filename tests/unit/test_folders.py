@@ -1,4 +1,4 @@
-"""Temporary folders of clients. Not proved here: another user's folder in the way, which needs a second user."""
+"""Folders of a user on this machine, which other users may try to take first."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemill import folders
+from tidemill.errors import CallerError
 
 MAKE = "from tidemill.folders import temporary_folder; print(temporary_folder('code'), flush=True); "
 
@@ -59,3 +60,23 @@ def test_a_folder_that_was_cleared_away_is_made_again(scratch):
     os.rmdir(first)
     os.rmdir(first.parent)
     assert folders.temporary_folder("items").is_dir()
+
+
+def test_a_folder_that_another_user_has_taken_first_is_refused(scratch, monkeypatch):
+    scratch.parent.mkdir()
+    if os.getuid() == 0:
+        os.chown(scratch.parent, 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(CallerError, match="belongs to another user") as refused:
+        folders.temporary_folder("code")
+    assert "TIDEMILL_SCRATCH" in str(refused.value)
+    assert list(scratch.parent.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_folder_of_clients_is_refused(scratch, tmp_path):
+    scratch.parent.mkdir()
+    (tmp_path / "home").mkdir(mode=0o700)
+    scratch.symlink_to(tmp_path / "home")
+    with pytest.raises(CallerError, match="not a folder that only you may write to"):
+        folders.temporary_folder("code")
