@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
@@ -89,9 +90,18 @@ def _newest(store: Store, draft: JobSpec, identity: JobIdentity, in_place: str |
             # Specs of older versions do not say which image it was.
             if existing.image_ref is None or image_content(existing.image_ref) == image_content(draft.image_ref):
                 newest = existing
+        elif job in there and _is_remains(store, job):
+            following = len(ids)
         if len(ids) > following and (not there or len(ids) > following + GAP):
             break
     return ids[following], newest
+
+
+def _is_remains(store: Store, job: str) -> bool:
+    """True for what has outlived a job's spec, or came after its removal: no attempt begins before the spec is there.
+    A job of that id would take those records for its own, and their outputs may be gone."""
+    attempts = (re.fullmatch(r"r\d+", name.rpartition("/")[2]) for name in store.folders(f"{layout.JOBS}/{job}"))
+    return any(attempts) and not store.exists(layout.spec(job))
 
 
 def image_content(image: str | None) -> str | None:

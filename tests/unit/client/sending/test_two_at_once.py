@@ -13,6 +13,7 @@ from tests.unit.client.sending.shared_jobs import Bench
 from tidemill import layout
 from tidemill.client import Job
 from tidemill.errors import CallerError, StoreMissingError, TidemillError
+from tidemill.ledger import Ledger, Outcome
 from tidemill.store import Store
 
 
@@ -67,9 +68,10 @@ def dying(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KilledError
         return create(store, name, data)
 
-    with monkeypatch.context() as patch, pytest.raises(KilledError):
+    with monkeypatch.context() as patch:
         patch.setattr(Store, "create", none)
-        bench.submit(changed=True)
+        with pytest.raises(KilledError):
+            bench.submit(changed=True)
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["whole", "dies before its spec"])
@@ -112,7 +114,7 @@ def test_a_removal_beside_a_submit_that_shares(tmp_path: Path, monkeypatch: pyte
         removal = bench.pipeline.housekeeping.removal(first.id)
         bench.write(b="two")
 
-        def other(removal: Any = removal) -> None:
+        def other(bench: Bench = bench, removal: Any = removal) -> None:
             try:
                 removal.carry_out()
             except TidemillError as error:
@@ -162,6 +164,26 @@ def test_a_submit_that_shares_beside_a_removal(tmp_path: Path, monkeypatch: pyte
             assert at > 1
             return
     raise AssertionError("more changes than expected")
+
+
+def test_an_attempt_that_comes_back_after_the_removal(tmp_path: Path) -> None:
+    """Its record is none of the job that the same command makes anew."""
+    bench = Bench(tmp_path)
+    bench.write(a="1", b="2")
+    job = bench.submit()
+    late = Ledger(bench.pipeline.store, job.id, job.spec.manifest)
+    part = late.chunk(0, next(iter(late.rounds()[0].enqueued())))
+    job.cancel()
+    bench.pipeline.housekeeping.removal(job.id).carry_out()
+    part.commit(
+        "a1", [Outcome(index=n, uri=uri, status="succeeded", value="old") for n, uri in enumerate(bench.paths())]
+    )
+    assert bench.pipeline.jobs() == []
+    for changed in (False, True):
+        again = bench.job(changed=changed)
+        assert again.id != job.id
+        assert {name: value[1] for name, value in values(again).items()} == {"a": "1", "b": "2"}
+    assert bench.ran == bench.paths()
 
 
 def check_whole(bench: Bench, job: Job, at: int) -> None:
