@@ -34,10 +34,12 @@ lock file with `pulumi cancel`.
 
 
 class FakeStack:
-    """A stack that is there, and records what is done to it."""
+    """A stack that is there, with that of its home, and records what is done to it."""
 
     def __init__(self, done: list[str]) -> None:
         self._done = done
+        stacks = [SimpleNamespace(name=name) for name in ("ada-personal", "organization/tidemill-home/tidemill-ada")]
+        self.workspace = SimpleNamespace(list_stacks=lambda **_: stacks)
 
     def preview(self, **_: Any) -> Any:
         self._done.append("preview")
