@@ -652,3 +652,15 @@ def test_a_retry_runs_at_once(here):
     nothing = here.type("retry", job, "--failed", "--run", "--json")
     assert f"{job}: nothing to enqueue." in nothing.stderr
     assert json.loads(nothing.stdout)["succeeded"] == 2
+
+
+def test_logs_name_the_jobs_whose_results_are_shared(here):
+    program = ("--", "echo", "read", "{uri}")
+    here.run("--name", "words", "a", *program)
+    (first,) = [path.parent.name for path in here.store.glob("jobs/*/job.json")]
+    here.run("--name", "words", "--changed", "a", "b", *program)
+    told = here.ask("logs", "words", "--pipeline", str(here.store / "pipeline.json"))
+    assert told.stdout == "1.1 stdout: read b\n"
+    assert f"1 of {first}, 1 of this job.\nThe lines of shared items are in the logs of those jobs" in told.stderr
+    told = here.ask("logs", "words", "--item", "0", "--pipeline", str(here.store / "pipeline.json"))
+    assert told.stdout == "0.1 stdout: read a\n"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidemill.cli.options import common, job_argument, load_job
-from tidemill.cli.show import show_json
+from tidemill.cli.show import show_json, show_origins
 from tidemill.figures import seconds_of
 from tidemill.visible import json_line, visible
 
@@ -76,6 +76,9 @@ def command(
         done = handle.download_logs(folder, by=by, any_number=yes, say=say, **wanted)
         show_download(done, as_json)
         return 0
+    if wanted["item"] is None and handle.spec.shared:
+        show_origins(handle)
+        say("The lines of shared items are in the logs of those jobs; --item shows those of one item.")
     some = False
     for line in handle.logs(**wanted, say=say):
         click.echo(json_line(record(line)) if as_json else plain(line, times))
