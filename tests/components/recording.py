@@ -311,8 +311,10 @@ def run_with(
         async def inner() -> None:
             program()
 
-        # The engine alone shows where a program makes a resource. Below pytest, the search takes a quarter of a run.
-        with patch.object(registering, "_get_stack_trace", source_pb2.StackTrace):
+        # The engine alone shows where a program makes a resource, and the SDK's debug lines. Below pytest, the search
+        # for the place takes a quarter of a run.
+        silent = patch.object(pulumi.log, "debug", lambda *_, **__: None)
+        with silent, patch.object(registering, "_get_stack_trace", source_pb2.StackTrace):
             loop.run_until_complete(pulumi.runtime.stack.run_pulumi_func(inner))
     finally:
         pulumi.runtime.set_all_config({})
