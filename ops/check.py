@@ -4,6 +4,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from ipaddress import IPv4Network
 from itertools import combinations
 from pathlib import Path
@@ -138,11 +139,15 @@ def _problem(path: Path) -> str | None:
     return _against_schema(path) or _misnamed(path, config) or _unknown_rule(config) or lacking(config)
 
 
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
 def _against_schema(path: Path) -> str | None:
     """The models and their rules have better messages; the schema also knows the clouds' own keys."""
     content = json.loads(json.dumps(read_file(path), default=str))
-    validator = Draft202012Validator(schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
-    error = best_match(validator.iter_errors(content))
+    error = best_match(_validator().iter_errors(content))
     if error is None:
         return None
     if error.validator == "required":
