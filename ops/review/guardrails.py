@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from components.config import ConfigError
@@ -278,6 +279,7 @@ def _elsewhere(path: str, old: str | None, new: str | None) -> Iterator[Finding]
         yield _finding("high", path, title, "What it has made so far stays where it is, and nothing may manage it.")
 
 
+@lru_cache(maxsize=4)
 def _top(text: str | None) -> dict[str, Any]:
     try:
         return read_text(text or "", "")
