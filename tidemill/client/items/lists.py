@@ -14,6 +14,7 @@ from tidemill.errors import CallerError
 
 _BLOCK_BYTES = 1 << 20
 _UTF8 = "Save the list as UTF-8 text with one URI or path per line."
+_AN_ITEM = "If the file is itself an item, give its folder."
 
 
 class _List:
@@ -65,7 +66,8 @@ class _Utf8Lines(_List):
         return [texts[n] for n in kept], [first + n for n in kept]
 
     def _too_long(self, place: int) -> CallerError:
-        return wrong_items(f"{self.where(place)} is longer than {LINE_BYTES} bytes.", "Give one item per line.")
+        fix = f"Give one item per line. {_AN_ITEM}"
+        return wrong_items(f"{self.where(place)} is longer than {LINE_BYTES} bytes.", fix)
 
     def _not_utf8(self, lines: list[bytes], first: int) -> CallerError:
         for place, line in enumerate(lines, start=first):
@@ -74,7 +76,7 @@ class _Utf8Lines(_List):
             except UnicodeDecodeError as error:
                 return wrong_items(
                     f"{self.where(place)} is not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1}).",
-                    _UTF8,
+                    f"{_UTF8} {_AN_ITEM}",
                 )
         raise AssertionError("unreachable")
 

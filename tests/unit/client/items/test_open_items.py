@@ -102,6 +102,13 @@ def test_a_wrong_list_is_one_clear_error(name, tmp_path):
     assert len(str(error.value)) < 500
 
 
+@pytest.mark.parametrize("data", [b"\x89PNG\r\n", b"x" * 1_000_000])
+def test_one_file_of_data_is_not_a_list(data, tmp_path):
+    (tmp_path / "image.png").write_bytes(data)
+    with pytest.raises(CallerError, match=r"If the file is itself an item, give its folder\."):
+        read(tmp_path / "image.png")
+
+
 def test_json_lines_carry_metadata(tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_bytes(b'{"uri": "a", "label": 3, "tags": ["x"]}\r\n"b"\n\n{"label": null, "uri": "c"}\n{"uri": "d"}\n')
