@@ -8,6 +8,7 @@ is destroyed by hand: the README beside this folder says how.
 import secrets
 import signal
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
@@ -31,6 +32,17 @@ def program(name: str) -> None:
     pulumi.export("pipeline_uri", pipeline.descriptor_uri)
 
 
+@contextmanager
+def new_stack(name: str) -> Generator[automation.Stack, None, None]:
+    """A stack, whose settings are in a folder that goes at the end. Its state is in the backend."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = automation.LocalWorkspaceOptions(work_dir=folder)
+        project = "tidemill-ephemeral"
+        stack = automation.create_stack(name, project_name=project, program=partial(program, name), opts=options)
+        stack.set_config("aws:region", automation.ConfigValue("us-west-2"))
+        yield stack
+
+
 def _left(*_: object) -> None:
     """Does nothing: the engine has had the signal, too."""
 
@@ -48,11 +60,8 @@ def engine_works() -> Generator[None, None, None]:
         signal.signal(signal.SIGINT, before)
 
 
-def main(folder: Path) -> int:
+def run(stack: automation.Stack, folder: Path) -> int:
     """Returns the number of items that failed."""
-    name = f"once-{secrets.token_hex(2)}"
-    stack = automation.create_stack(name, project_name="tidemill-ephemeral", program=partial(program, name))
-    stack.set_config("aws:region", automation.ConfigValue("us-west-2"))
     try:
         with engine_works():
             uri = stack.up(on_output=print).outputs["pipeline_uri"].value
@@ -70,4 +79,5 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    with new_stack(f"once-{secrets.token_hex(2)}") as new:
+        sys.exit(run(new, Path(sys.argv[1])))

@@ -221,13 +221,10 @@ PROGRAMS = sorted(path.parent.name for path in EXAMPLES.glob("*/__main__.py"))
 BESIDE = {"ephemeral", "shared_vpc"}
 """Examples whose previews need something else."""
 ONCE = """
-    import functools, runpy, sys
-    from pulumi import automation
+    import runpy, sys
 
-    program = functools.partial(runpy.run_path(sys.argv[1])["program"], "once-1a2b")
-    stack = automation.create_stack("once-1a2b", project_name="tidemill-ephemeral", program=program)
-    stack.set_config("aws:region", automation.ConfigValue("us-west-2"))
-    print(sum(stack.preview().change_summary.values()))
+    with runpy.run_path(sys.argv[1])["new_stack"]("once-1a2b") as stack:
+        print(sum(stack.preview().change_summary.values()))
 """
 
 
@@ -270,7 +267,9 @@ def test_the_example_in_a_shared_network_asks_for_that_networks_stack(new_exampl
 
 
 def test_the_example_of_the_automation_api_previews_from_there(python, clouds, tmp_path):
-    env = clouds | {"PULUMI_BACKEND_URL": f"file://{tmp_path}"}
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env = clouds | {"PULUMI_BACKEND_URL": f"file://{tmp_path}", "TMPDIR": str(temporary)}
     command = [str(python), "-I", "-c", textwrap.dedent(ONCE), str(EXAMPLES / "ephemeral" / "__main__.py")]
     done = subprocess.run(
         command,
@@ -284,6 +283,7 @@ def test_the_example_of_the_automation_api_previews_from_there(python, clouds, t
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 20
+    assert not list(temporary.iterdir())
 
 
 def test_the_wrong_version_of_an_sdk_is_told_there_too(new_example, tmp_path):
