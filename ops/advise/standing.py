@@ -68,16 +68,12 @@ def _region(path: Path, cloud: str, raw: Mapping[str, Any]) -> str:
     if not isinstance(region, str):
         raise click.UsageError(f"{path.name} does not set {key}, and advice depends on it.")
     try:
-        (place,) = regions_of([region])
+        regions_of([region])
     except CallerError as error:
         # The sentences after the first are about options of `tidemill advise`.
         fix = error.fix.partition(". ")[0].rstrip(".")
         end = "" if fix.endswith("?") else "."
         raise click.UsageError(f"{path.name}: {key} is {region!r}, which is no known region. {fix}{end}") from None
-    if place.cloud != cloud:
-        raise click.UsageError(
-            f"{path.name}: {key}: {region} is a region of {place.cloud}, and the stack is on {cloud}."
-        )
     return region
 
 

@@ -110,7 +110,7 @@ def test_a_rule_that_is_changed_by_hand_is_drift(cloud, account):
 
 
 def test_what_removes_or_moves_a_replica_stops_before_anything_is_done(cloud, account):
-    """Also without a preview, in which the engine would stop first. CI's boundaries alone are written before it does."""
+    """Also without a preview, in which the engine stops first. Only CI's boundaries are written before that."""
     standing, before = inventory(cloud.env), held(account)
     assert "tidemill-bootstrap:purge lifts this" in account.destroy().refused().text
     for region in ("", "eu-west-1"):

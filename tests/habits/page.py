@@ -3,6 +3,7 @@ docs/coming-from.md` writes it."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import NotRequired, TypedDict, cast
 
 import yaml
 
+ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("habits.yaml")
 HEAD = """# Coming from other tools
 
@@ -36,12 +38,16 @@ def habits() -> list[Habit]:
 
 
 def page_of(rows: list[Habit]) -> str:
-    """The page as Markdown."""
+    """The page as Markdown, with its code formatted like that of every page."""
     parts = [HEAD]
     for tool, some in groupby(rows, lambda row: row["tool"]):
         parts.append(f"## {tool}\n")
         parts += [_shown(row) for row in some]
-    return "\n".join(parts)
+    format_page = [Path(sys.executable).with_name("ruff"), "format", "--stdin-filename", "docs/page.md", "-"]
+    done = subprocess.run(
+        format_page, input="\n".join(parts), cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
 
 
 def _shown(row: Habit) -> str:

@@ -26,18 +26,18 @@ CASES: dict[str, tuple[list[str], str, str]] = {
     "4 unknown region": (
         ["cpu", OFF],
         replaced("us-west-2 ", "us-wast-2 "),
-        "aws:region is 'us-wast-2', which is no known region. Did you mean 'us-west-2'?",
+        'aws:region: "us-wast-2" is not allowed. Allowed: a region of AWS. Did you mean us-west-2?',
     ),
     "5 zone for a region": (
         ["cpu", OFF],
         replaced("us-west-2 ", "us-west-2a "),
-        "aws:region is 'us-west-2a', which is no known region. Name us-west-2.",
+        'aws:region: "us-west-2a" is not allowed. Allowed: a region of AWS. It is a zone. Did you mean us-west-2?',
     ),
-    "6 zone's id for a region": (["cpu", OFF], replaced("us-west-2 ", "usw2-az1 "), "Name us-west-2."),
+    "6 zone's id for a region": (["cpu", OFF], replaced("us-west-2 ", "usw2-az1 "), "Name a region by its id."),
     "7 region of the other cloud": (
         ["cpu", OFF],
         replaced("us-west-2 ", "us-central1 "),
-        "us-central1 is a region of gcp, and the stack is on aws.",
+        "It is a region of GCP.",
     ),
     "8 no region": (
         ["cpu", OFF],

@@ -1,13 +1,13 @@
 """Checks that what a config names is where the stack is: nothing elsewhere is reached."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pulumi
 
 from tidemill import prices
 
-from ...rooms import cloud_room
+from ...rooms import CLOUDS, cloud_room
 from ..errors import ConfigError, key_path, nearest, refuse, shown
 from ..later import is_plain
 from ..mirror_models import ECR
@@ -60,13 +60,27 @@ def check_region(cloud: str, key: str, region: str) -> None:
     Raises:
         ConfigError: neither has it.
     """
-    known = cloud_room(cloud, "keys").REGIONS | {*prices.covered(cloud)}
-    if region in known:
-        return
-    guess = nearest(str(region).lower(), sorted(known))
+    known = _regions(cloud)
+    if region not in known:
+        raise ConfigError(key, shown(region), f"a region of {cloud.upper()}", _meant(cloud, str(region), known))
+
+
+def _regions(cloud: str) -> set[str]:
+    return {*cloud_room(cloud, "keys").REGIONS, *prices.covered(cloud)}
+
+
+def _meant(cloud: str, region: str, known: Collection[str]) -> str:
+    """The choices of a person who named an unknown region."""
+    others = [
+        f"It is a region of {other.upper()}. " for other in CLOUDS if other != cloud and region in _regions(other)
+    ]
+    guess = nearest(region.lower(), sorted(known))
+    for of_zone in (region[:-1], region.rpartition("-")[0]):
+        if of_zone in known:
+            others, guess = ["It is a zone. "], of_zone
     meant = f"Did you mean {guess}?" if guess else "Name a region by its id."
-    newer = f"`python -m ops prices refresh --cloud {cloud} --region {region}` adds one that this version does not know"
-    raise ConfigError(key, shown(region), f"a region of {cloud.upper()}", f"{meant} {newer}")
+    refresh = f"`python -m ops prices refresh --cloud {cloud} --region {region}`"
+    return f"{''.join(others)}{meant} {refresh} adds one that this version does not know"
 
 
 def _check_own_zones(config: StackConfig) -> None:

@@ -123,7 +123,7 @@ def plan_removal(site: Site, names: Sequence[str]) -> Removal:
     statuses = _statuses(site, specs.values())
     for reason in _reasons(site, specs.values(), statuses).values():
         raise reason
-    return _removal(site, planned_at, specs.values(), half, statuses, {})
+    return _removal(site, planned_at, specs.values(), half, statuses=statuses, reasons={})
 
 
 def plan_cleanup(site: Site, older_than_seconds: float | None) -> Removal:
@@ -133,7 +133,7 @@ def plan_cleanup(site: Site, older_than_seconds: float | None) -> Removal:
     old = [] if until is None else _written_before(site, until)
     statuses = _statuses(site, old)
     reasons = _reasons(site, old, statuses)
-    return _removal(site, planned_at, old, _half_removed(site), statuses, reasons, unused=True)
+    return _removal(site, planned_at, old, _half_removed(site), statuses=statuses, reasons=reasons, unused=True)
 
 
 def _removal(
@@ -141,9 +141,9 @@ def _removal(
     planned_at: datetime,
     specs: Collection[JobSpec],
     half: Sequence[str],
+    *,
     statuses: Mapping[str, Status | None],
     reasons: Mapping[str, CallerError],
-    *,
     unused: bool = False,
 ) -> Removal:
     """The removal of jobs, of those that are half removed, and with `unused` of what no other job uses."""

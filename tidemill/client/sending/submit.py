@@ -185,20 +185,8 @@ def _send(
             log(
                 f"If this is interrupted, `tidemill resume {spec.job}` finishes it. With `name`, so does the same call."
             )
-    elif _max_usd(existing) != _max_usd(spec):
-        raise CallerError(
-            f"max_usd is {_max_usd(spec)}, and with this name and these items it is the job {spec.job}, sent with "
-            f"{_max_usd(existing)}.",
-            f"Give the same; `tidemill resume {spec.job} --max-usd USD` changes a limit.",
-            what="max_usd",
-        )
-    elif note := ledger.cancellation():
-        more = " --max-usd USD" if "max_usd" in note else ""
-        raise CallerError(
-            f"name is {spec.name!r}, and with these items it is the job {spec.job}, which is cancelled"
-            f"{' at its limit' if more else ''}.",
-            f"`tidemill resume {spec.job}{more}` runs what is left; or choose another name.",
-        )
+    else:
+        _check_repeated(ledger, spec, existing)
     if existing and existing.notify != spec.notify:
         log(f"{spec.job} was sent before: {existing.notify.to if existing.notify else 'no one'} is told when it ends.")
     spec = existing or ledger.spec()
@@ -215,6 +203,24 @@ def _send(
         for words in job.stale():
             log(f"{words} `changed=True` runs what has changed, `force=True` every item, as another job.")
     return job
+
+
+def _check_repeated(ledger: Ledger, spec: JobSpec, existing: JobSpec) -> None:
+    """Refuse a submit of a job that is there with another limit, or that is cancelled."""
+    if _max_usd(existing) != _max_usd(spec):
+        raise CallerError(
+            f"max_usd is {_max_usd(spec)}, and with this name and these items it is the job {spec.job}, sent with "
+            f"{_max_usd(existing)}.",
+            f"Give the same; `tidemill resume {spec.job} --max-usd USD` changes a limit.",
+            what="max_usd",
+        )
+    if note := ledger.cancellation():
+        more = " --max-usd USD" if "max_usd" in note else ""
+        raise CallerError(
+            f"name is {spec.name!r}, and with these items it is the job {spec.job}, which is cancelled"
+            f"{' at its limit' if more else ''}.",
+            f"`tidemill resume {spec.job}{more}` runs what is left; or choose another name.",
+        )
 
 
 def _max_usd(spec: JobSpec) -> str:

@@ -92,7 +92,7 @@ SUBMITS = {
     "an item's name in code of a shell": (
         ["--queue", "cpu", ITEM, "--", "timeout", "9", "bash", "-euo", "pipefail", "-c", "wc -c < {input}"],
         "command",
-        ["--shell", '\'sha256sum "$TIDEMILL_INPUT" > "$TIDEMILL_OUTPUT/sum.txt"\''],
+        ["sh -c", '\'sha256sum "$TIDEMILL_INPUT" > "$TIDEMILL_OUTPUT/sum.txt"\''],
     ),
     "an item's name in code of Python": (
         ["--queue", "cpu", ITEM, "--", "python3", "-c", "print('{uri}')"],
@@ -102,7 +102,7 @@ SUBMITS = {
     "a command line in one word": (
         ["--queue", "cpu", ITEM, "--", "python3 x.py {input} {output}"],
         "command",
-        ["command[0]", "--shell"],
+        ["command[0]", "sh -c"],
     ),
     "a placeholder with a typo": (["--queue", "cpu", ITEM, "--", "x", "{inptu}"], "command", ["{inptu}", "'input'"]),
     "code that is not sent": (
