@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 
 from tidemill import layout
-from tidemill.errors import CallerError, ObjectNameError, StoreMissingError
+from tidemill.errors import CallerError, DamagedError, ObjectNameError, StoreMissingError
 from tidemill.job import JOB_PATTERN, NAME_PATTERN, JobSpec
 from tidemill.ledger import Ledger
+from tidemill.ledger.documents import UnreadableError
 from tidemill.store import Store
 
 _PARALLEL = 8
@@ -34,8 +35,27 @@ def job_ids(store: Store, name: str) -> set[str]:
     return {job for job in ids if re.fullmatch(JOB_PATTERN, job) and job.rpartition("-")[0] == name}
 
 
-def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
-    """Specs of the jobs of a store, or of those of a name, newest first. A spec is read only when it is asked for."""
+def newest_specs(
+    store: Store, name: str | None = None, *, passed_over: Callable[[str], None] | None = None
+) -> Iterator[JobSpec]:
+    """Specs of the jobs of a store, or of those of a name, newest first. A spec is read only when it is asked for.
+
+    Args:
+        store: The store.
+        name: Of the jobs; None for all.
+        passed_over: Is told each spec that cannot be read: any job of the team may have written it. None where all
+            count, and one that cannot be read ends the listing.
+    """
+
+    def read_spec(job: str) -> JobSpec | None:
+        try:
+            return known_spec(store, job)
+        except (DamagedError, UnreadableError) as error:
+            if passed_over is None:
+                raise
+            passed_over(f"A job is passed over: {error}")
+            return None
+
     with ThreadPoolExecutor(_PARALLEL) as pool:
         folders = pool.submit(_listed, lambda: store.folders(layout.JOBS))
         journal = _listed(lambda: store.list(layout.JOURNAL))
@@ -46,12 +66,12 @@ def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
         there = [job for _, _, job in entries] if names is None else [name.rpartition("/")[2] for name in names]
         ids = {job for job in there if re.fullmatch(JOB_PATTERN, job) and name in (None, job.rpartition("-")[0])}
         listed = {job: at for at, _, job in entries if job in ids}
-        unknown = filter(None, pool.map(lambda job: known_spec(store, job), ids - listed.keys()))
+        unknown = filter(None, pool.map(read_spec, ids - listed.keys()))
         # A spec that was read has its own time.
         read = {spec.job: spec for spec in unknown}
         times = listed | {job: f"{spec.created_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}" for job, spec in read.items()}
     for job in sorted(times, key=lambda job: (times[job], job), reverse=True):
-        if spec := read.get(job) or known_spec(store, job):
+        if spec := read.get(job) or read_spec(job):
             yield spec
 
 

@@ -15,8 +15,9 @@ from tidemill.client.journal import find_spec, newest_specs
 from tidemill.client.keywords import KEYWORDS, naming_mistakes, taking
 from tidemill.client.secrets import PersonalSecrets, store_of
 from tidemill.client.sending.train import training
-from tidemill.client.site import Site, read_site
+from tidemill.client.site import Log, Site, read_site
 from tidemill.client.watch.job_rows import JobRow, job_rows
+from tidemill.clouds.account import ignore
 from tidemill.descriptor import Descriptor
 from tidemill.request import JobRequest
 from tidemill.services.backend import Backend
@@ -326,14 +327,15 @@ class Pipeline:
         """
         return Job(self.site, find_spec(self.store, job))
 
-    def jobs(self, limit: int = 20) -> list[JobRow]:
-        """The newest jobs, the newest first. The queue is asked about those that have not ended.
+    def jobs(self, limit: int = 20, log: Log = ignore) -> list[JobRow]:
+        """The newest jobs, the newest first. The queue is asked about those that have not ended; `log` is told those
+        whose spec cannot be read.
 
         Example:
             >>> [row.job for row in pipeline.jobs()]
             ['tiles-...']
         """
-        return job_rows(self.site, islice(newest_specs(self.store), limit))
+        return job_rows(self.site, islice(newest_specs(self.store, passed_over=log), limit))
 
     def queues(self) -> list[QueueInfo]:
         """Every queue with its state, in the order of their names.

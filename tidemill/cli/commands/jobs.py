@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +25,7 @@ HEADER = ("job", "state", "items", "succeeded", "failed", "queue", "user", "subm
 @common
 def command(limit: int, pipeline: str | None, as_json: bool) -> int:
     """List the newest jobs with their states. `tidemill status JOB` says more of one."""
-    rows = load(pipeline).jobs(limit)
+    rows = load(pipeline).jobs(limit, partial(click.echo, err=True))
     note_jobs(pipeline_uri(pipeline), [row.job for row in rows])
     if as_json:
         show_json({"jobs": [asdict(row) for row in rows]})

@@ -22,6 +22,7 @@ from tidemill.client.report.reclaims import drained_of, read_reclaims
 from tidemill.client.report.records import read_digests
 from tidemill.client.report.totals import Steps, Totals
 from tidemill.client.site import Site
+from tidemill.clouds.account import ignore
 from tidemill.descriptor import Machine
 from tidemill.errors import StoreError
 from tidemill.figures import counted
@@ -76,6 +77,10 @@ class JobWork:
     item_seconds: float | None
 
 
+def _newest(site: Site, name: str | None = None) -> list[JobSpec]:
+    return list(islice(newest_specs(site.store, name, passed_over=ignore), JOBS))
+
+
 def read_own(site: Site, like: JobSpec | None) -> OwnFigures:
     """Read the figures of own jobs.
 
@@ -84,9 +89,11 @@ def read_own(site: Site, like: JobSpec | None) -> OwnFigures:
         like: A job: speeds are measured on the jobs of its name, because items of other jobs are other work.
     """
     with ThreadPoolExecutor(2) as pool:
-        alike = pool.submit(lambda: list(islice(newest_specs(site.store, like.name), JOBS)) if like else [])
-        newest = list(islice(newest_specs(site.store), JOBS))
-        wanted = {spec.job: spec for spec in [*([like] if like else []), *alike.result(), *newest]}
+        alike = pool.submit(
+            lambda: list(islice(newest_specs(site.store, like.name, passed_over=ignore), JOBS)) if like else []
+        )
+        newest = list(islice(newest_specs(site.store, passed_over=ignore), JOBS))
+        wanted = {spec.job: spec for spec in [*([like] if like else []), *(alike.result() if alike else []), *newest]}
     left_out: list[str] = []
 
     def readable(spec: JobSpec) -> JobWork | None:

@@ -116,6 +116,9 @@ class Removal:
 
 def plan_removal(site: Site, names: Sequence[str]) -> Removal:
     """The removal of some jobs, by their ids or names. See `Housekeeping.removal`."""
+    for name in names:
+        if not isinstance(name, str):
+            raise CallerError.about("jobs", name, "ids or names", "Give each by itself: `removal(*jobs)`.")
     given = dict.fromkeys(names)
     planned_at = site.account.at()
     half = [name for name in given if re.fullmatch(JOB_PATTERN, name) and is_half_removed(site.store, name)]

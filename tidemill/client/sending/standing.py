@@ -151,7 +151,8 @@ def find_standing(
     oldest = _oldest(site)
     picked = _Picked(spool)
     standing = Standing(spool.count, SharedOutcomes([], b""), versions.copy())
-    for spec in islice(newest_specs(site.store, draft.name), EARLIER_JOBS):
+    earlier_jobs = newest_specs(site.store, draft.name, passed_over=request.log)
+    for spec in islice(earlier_jobs, EARLIER_JOBS):
         standing.newest = standing.newest or spec
         if not picked.left:
             break

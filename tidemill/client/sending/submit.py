@@ -26,6 +26,7 @@ from tidemill.client.sending.standing import Standing, find_standing, goes_on, r
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.meter import unwatched
 from tidemill.client.upload.versions import Versions, versions_of
+from tidemill.clouds.account import ignore
 from tidemill.code import CodeArchive, upload
 from tidemill.ending.address import keep_address
 from tidemill.errors import CallerError
@@ -120,7 +121,7 @@ def _plan(checked: CheckedRequest, request: JobRequest, standing: Standing) -> P
 
 
 def _earlier(site: Site, spec: JobSpec) -> JobSpec | None:
-    return next((one for one in newest_specs(site.store, spec.name) if one.job != spec.job), None)
+    return next((one for one in newest_specs(site.store, spec.name, passed_over=ignore) if one.job != spec.job), None)
 
 
 def _difference(

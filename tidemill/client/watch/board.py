@@ -18,6 +18,7 @@ from tidemill.client.site import Site
 from tidemill.client.watch.live import Speed
 from tidemill.client.watch.quick_status import QuickStatus, advanced
 from tidemill.client.watch.status import Status
+from tidemill.clouds.account import ignore
 from tidemill.errors import CallerError, CloudError, one_line
 from tidemill.job import JOB_PATTERN, JobSpec
 
@@ -207,7 +208,7 @@ class Board:
             return
         store, first = self._site.store, not self._newest
         entries = list(store.list(layout.JOURNAL, self._newest or None))
-        specs = list(islice(newest_specs(store), self._limit)) if first else self._specs_of(entries)
+        specs = list(islice(newest_specs(store, passed_over=ignore), self._limit)) if first else self._specs_of(entries)
         self._pace.pay(0 if first else 1 + len(specs))
         self._newest = entries[-1] if entries else self._newest
         jobs = {spec.job: _BoardJob(QuickStatus(self._site, spec), named=False) for spec in specs}

@@ -321,3 +321,11 @@ def test_a_link_in_place_of_a_folder_goes_and_what_it_leads_to_stays(folder, tmp
     assert (elsewhere / "thesis.tex").read_text() == "mine"
     assert left_of(made[0].store, job.id) == []
     assert not os.path.lexists(path)
+
+
+def test_a_list_of_jobs_is_refused_with_the_call_that_takes_it(made):
+    target, _ = made
+    jobs: list[str] = ["tiles", "other"]
+    with pytest.raises(CallerError) as caught:
+        target.housekeeping.removal(jobs)  # pyright: ignore[reportArgumentType]
+    assert "removal(*jobs)" in caught.value.fix

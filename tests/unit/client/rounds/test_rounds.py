@@ -14,7 +14,7 @@ from tidemill.client.rounds import deliveries, rounds
 from tidemill.client.watch.status import speed_of
 from tidemill.client.watch.wait import Repairs
 from tidemill.descriptor import SPEC_VERSION
-from tidemill.errors import CallerError
+from tidemill.errors import CallerError, StoreError
 from tidemill.ledger import Ledger, RetryProgress
 from tidemill.request import with_flags
 from tidemill.services.backend import QueueState
@@ -394,3 +394,19 @@ def test_retry_of_a_cancelled_retry_points_to_resume():
 def test_the_speed_is_that_of_the_records_where_this_machines_clock_is_slow():
     later = time.time() + 3600
     assert speed_of([(later, 5), (later + 10, 20)]) == 2
+
+
+@pytest.mark.parametrize("spec", [b"{}", b"no JSON", b'{"spec_version": 99}'])
+def test_a_spec_that_cannot_be_read_takes_no_other_job_away(spec):
+    target, _ = pipeline(max_spec=SPEC_VERSION)
+    job = target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
+    target.store.put("jobs/tiles-00000000/job.json", spec)
+    told = []
+    assert [row.job for row in target.jobs(log=told.append)] == [job.id]
+    assert [text.partition(": ")[0] for text in told] == ["A job is passed over"]
+    assert "tiles-00000000" in told[0]
+    assert target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3).id == job.id
+    for changed in (False, True):
+        assert target.submit(COMMAND, uris(11), queue="cpu", name="tiles", changed=changed).id != job.id
+    with pytest.raises(StoreError, match="tiles-00000000"):
+        target.housekeeping.removal(job.id)
