@@ -20,7 +20,9 @@ def main() -> None:
         options.pictures = "shapes"
         shapes.write(Path(options.pictures), 24)
     pipeline = tidemill.Pipeline.load(options.pipeline) if options.pipeline else tidemill.Pipeline.local()
-    found = list(pipeline.map(classify.classify, options.pictures, queue=options.queue, name="labels"))
+    # The folder travels with the module, because the model is a file in it.
+    here = Path(__file__).parent
+    found = list(pipeline.map(classify.classify, options.pictures, queue=options.queue, name="labels", code=here))
     for label, count in Counter(value["label"] for value in found).most_common():
         print(f"{label:8} {count}")
     print(f"the least certain: {min(value['score'] for value in found):.2f}")

@@ -49,7 +49,7 @@ GUARDS: tuple[tuple[str, Severity, str], ...] = (
     ("ops/", "medium", _TOOLS),
     # The commands load these, and a change without a login is previewed on localcloud.
     ("localcloud/", "medium", _TOOLS),
-    *((f"tidemill/{each}", "medium", _TOOLS) for each in ("advice/", "figures.py", "folders.py")),
+    *((f"tidemill/{each}", "medium", _TOOLS) for each in ("advice/", "figures.py", "folders.py", "removal.py")),
     ("components/rooms.py", "medium", _TOOLS),
     *((each, "medium", _PACKAGES) for each in LOCKS),
     ("pyproject.toml", "medium", _PACKAGES),

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JOB = "tiles-01234567"
 GIVEN = {"job": JOB, "key": layout.ChunkKey(JOB, 0, 1), "kind": "done", "sha256": "0" * 64, "attempt": "a"}
 FOLDERS = [layout.JOBS, layout.OUT, layout.STATE, layout.UPLOADS, layout.FLEET, layout.LOGS]
-FOLDERS += [layout.MACHINES, layout.RECONCILER]
+FOLDERS += [layout.MACHINES, layout.RECONCILER, layout.REMOVALS]
 
 
 def names() -> dict[str, str]:

@@ -61,7 +61,7 @@ def test_one_stack_is_named(stacks):
         (GOOD.replace("  aws:region: us-west-2\n", ""), "aws:region is missing; it is required, such as us-west-2."),
         (
             GOOD.replace("us-west-2", "us-west-2a"),
-            'aws:region: "us-west-2a" is not allowed. Allowed: a region of AWS. Did you mean us-west-2?',
+            'aws:region: "us-west-2a" is not allowed. Allowed: a region of AWS. It is a zone. Did you mean us-west-2?',
         ),
         (
             f"{GOOD}  tidemill:network:\n    shared:\n",
