@@ -29,7 +29,7 @@ def newer_than_outcomes(ledger: Ledger, spec: JobSpec) -> Iterator[str]:
     if not made:
         return
     folder = _folder(ledger, spec)
-    for file in [*program_of(spec, folder), *_named_inputs(spec)]:
+    for file in [*program_of(spec, folder), *named_inputs(spec)]:
         at = changed_at(file)
         if older := sum(time < at for time in made.values()):
             outcomes = f"{older} of {counted(len(made), 'outcome')}"
@@ -101,7 +101,8 @@ def _made(ledger: Ledger) -> dict[int, float]:
     return made
 
 
-def _named_inputs(spec: JobSpec) -> list[Path]:
+def named_inputs(spec: JobSpec) -> list[Path]:
+    """Inputs of a job that are files or folders of this machine."""
     return [Path(unquote(uri.removeprefix("file://"))) for uri in spec.inputs.values() if uri.startswith("file://")]
 
 

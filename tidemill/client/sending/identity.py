@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tidemill import layout
 from tidemill.client.journal import job_ids, known_spec
-from tidemill.client.program.newer_files import changed_at
+from tidemill.client.program.newer_files import changed_at, named_inputs
 from tidemill.client.sending.program_files import ProgramFiles
 from tidemill.client.site import Site
 from tidemill.code import digest_of
@@ -118,8 +118,7 @@ def _of_earlier_version(
     _, existing = _newest(store, draft, identity, None)
     if existing is None or known_identity(store, existing.job) is not None:
         return None
-    inputs = [Path(uri.removeprefix("file://")) for uri in draft.inputs.values()]
-    files = [*(Path(name) for name in in_place if name.startswith("/")), *inputs]
+    files = [*(Path(name) for name in in_place if name.startswith("/")), *named_inputs(draft)]
     return existing if all(changed_at(file) <= existing.created_at.timestamp() for file in files) else None
 
 

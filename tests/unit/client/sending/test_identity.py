@@ -86,12 +86,12 @@ PROGRAMS: dict[str, tuple[Send, bool, set[str]]] = {
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     for name, text in FILES.items():
-        path = tmp_path / "project" / name
+        path = tmp_path / "my project" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "my project")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "project"
+    return tmp_path / "my project"
 
 
 def opened(tmp_path: Path, local: bool) -> Pipeline:
@@ -131,7 +131,8 @@ def test_what_is_unchanged_is_not_read_again(project, tmp_path, monkeypatch):
     assert [os.path.basename(path) for path in read] == ["one"]
 
 
-def test_a_job_of_an_earlier_version_goes_on_until_its_program_changes(project, tmp_path):
+@pytest.mark.parametrize("changed", ["kit/table.csv", "ref/one"])
+def test_a_job_of_an_earlier_version_goes_on_until_its_program_or_an_input_changes(changed, project, tmp_path):
     target = opened(tmp_path, True)
     job = of_script(target)
     # An earlier version named it without its files, and wrote none of them down.
@@ -145,7 +146,7 @@ def test_a_job_of_an_earlier_version_goes_on_until_its_program_changes(project, 
     for file in (tmp_path / "store" / layout.manifest(job.id)).iterdir():
         (tmp_path / "store" / layout.manifest(old) / file.name).write_bytes(file.read_bytes())
     assert of_script(target).id == old
-    (project / "kit" / "table.csv").write_text("later")
+    (project / changed).write_text("later")
     assert of_script(target).id != old
 
 
