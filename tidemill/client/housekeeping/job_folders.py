@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from tidemill import layout
+from tidemill.client.items.local_files import path_of
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
 from tidemill.ledger.removal_mark import is_mark, mark_removed
@@ -182,4 +182,5 @@ def _delete(store: Store, names: list[str]) -> None:
 
 def local_folder(store: Store) -> Path | None:
     """The folder of a store of this machine."""
-    return Path(unquote(urlsplit(store.uri).path)) if store.uri.startswith("file://") else None
+    path = path_of(store.uri)
+    return None if path is None else Path(path)

@@ -73,7 +73,7 @@ def _quiet(paths: list[Path]) -> list[Path]:
 def _without_spec(jobs: Path) -> list[Path]:
     """Folders of jobs whose submit has not come as far as the spec."""
     folders = [path for path in jobs.iterdir() if re.fullmatch(JOB_PATTERN, path.name)] if jobs.is_dir() else []
-    return [path for path in folders if not (path / "job.json").exists()]
+    return [path for path in folders if not (jobs.parent / layout.spec(path.name)).exists()]
 
 
 def _unused_uploads(store: Store, uploads: Path, without: Collection[str]) -> list[Path]:

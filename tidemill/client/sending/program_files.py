@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import NamedTuple
 
-from tidemill.client.items.local_files import Reading, look, path_of
+from tidemill.client.items.local_files import look, path_of
 from tidemill.client.program.used_files import used_files
 from tidemill.client.site import Site
 from tidemill.client.upload.hashes import Hashes
@@ -79,12 +79,7 @@ def _below(folder: str) -> Iterator[str]:
 def _sha256(hashes: Hashes, path: str) -> str:
     try:
         file = look(path)
-        sha256 = hashes.find(file)
-        if sha256 is None:
-            with Reading(file) as reading:
-                sha256 = reading.sha256()
-            hashes.note(file, sha256)
+        return hashes.find(file) or hashes.read(file)
     except CallerError:
         # It cannot be read, or changes while it is read: nothing tells that it is the same as before.
         return f"unknown at {time.time_ns()}"
-    return sha256

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tidemill.client.items.local_files import LocalFile
+from tidemill.client.items.local_files import LocalFile, Reading
 from tidemill.folders import cache_folder
 
 KEPT_DAYS = 180
@@ -55,6 +55,17 @@ class Hashes:
             self._give_up()
             return None
         return row[0].hex() if row else None
+
+    def read(self, file: LocalFile) -> str:
+        """Read a file for its SHA-256 in hex, and remember it.
+
+        Raises:
+            CallerError: It cannot be read, or changes while it is read.
+        """
+        with Reading(file) as reading:
+            sha256 = reading.sha256()
+        self.note(file, sha256)
+        return sha256
 
     def note(self, file: LocalFile, sha256: str) -> None:
         """Remember the SHA-256 of a file that was just read."""

@@ -17,7 +17,7 @@ from contextlib import suppress
 import zstandard
 
 from tidemill import layout
-from tidemill.client.items.local_files import LocalFile, Reading, look, path_of
+from tidemill.client.items.local_files import LocalFile, look, path_of
 from tidemill.client.items.spool import Spool
 from tidemill.client.upload.hashes import FRESH_NS, Hashes
 from tidemill.errors import CallerError, DamagedError
@@ -151,13 +151,10 @@ def _file(path: str | None) -> LocalFile | None:
 
 def _read(file: LocalFile, hashes: Hashes) -> str | None:
     try:
-        with Reading(file) as reading:
-            content = reading.sha256()
+        return hashes.read(file)
     except CallerError:
         # It changes, or cannot be read: the item's own run says so.
         return None
-    hashes.note(file, content)
-    return content
 
 
 def number_of(text: str) -> int:
