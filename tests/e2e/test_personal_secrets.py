@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 from unittest.mock import patch
 
 import pytest
@@ -27,6 +29,29 @@ printf %s "$HF_TOKEN" | sha256sum > "$TIDEMILL_OUTPUT/digest"
 test "$TIDEMILL_INDEX" = 0
 """
 ADA = "arn:aws:iam::123456789012:user/ada"
+AnyTeam = TypeVar("AnyTeam", Team, GcpTeam)
+
+
+def check_only_programs_have_it(team: AnyTeam, everything: Callable[[AnyTeam, str], str]) -> None:
+    """Set a secret, run a job with it, and search `everything` that anybody could read of the job for the value."""
+    Path("token").write_text(f"{CANARY}\n")
+    team.tidemill("secret", "set", "HF_TOKEN", "--from-file", "token")
+    words = ["--queue", "cpu", "--name", "told", "--attempts", "1", "--secret", "HF_TOKEN", "a", "b", "--json"]
+    job = json.loads(team.tidemill("submit", *words, "--shell", "--", PROGRAM))["job"]
+    team.tidemill("wait", job, ok=(1,))
+    first, second = team.results(job)
+    assert (first["status"], second["status"]) == ("succeeded", "failed")
+    assert "cried ***" in second["error"]
+    assert team.read(f"{first['output']}digest").decode().split()[0] == hashlib.sha256(CANARY.encode()).hexdigest()
+    kept = everything(team, job)
+    assert "said ***" in kept
+    assert CANARY not in kept
+
+
+def printed(team: Team | GcpTeam, job: str) -> Iterator[str]:
+    """What commands print of a job, lines included."""
+    for verb in ("results", "failures", "status", "report", "logs", "explain"):
+        yield team.tidemill(verb, job, *([] if verb == "report" else ["--json"]), ok=(0, 1))
 
 
 def everything(team: Team, job: str) -> str:
@@ -41,9 +66,7 @@ def everything(team: Team, job: str) -> str:
     said.append(repr(batch.describe_job_definitions()))
     for group in logs.describe_log_groups()["logGroups"]:
         said.append(repr(logs.filter_log_events(logGroupName=group["logGroupName"])["events"]))
-    for verb in ("results", "failures", "status", "report", "logs", "explain"):
-        said.append(team.tidemill(verb, job, *([] if verb == "report" else ["--json"]), ok=(0, 1)))
-    return "\n".join(said)
+    return "\n".join([*said, *printed(team, job)])
 
 
 def test_a_job_has_the_value_and_nothing_that_is_kept_does(
@@ -59,19 +82,8 @@ def test_a_job_has_the_value_and_nothing_that_is_kept_does(
         settings = {"tidemill:access": {"submitters": [ADA], "personal_secrets": True}, "tidemill:allow": ["purge"]}
         with patch("tests.e2e.team.assume", lambda _, role: assume(ada, role)):
             team = team_up(cloud, tmp_path_factory.mktemp("demo-aws"), settings=settings)
-        (tmp_path / "token").write_text(f"{CANARY}\n")
-        team.tidemill("secret", "set", "HF_TOKEN", "--from-file", "token")
+        check_only_programs_have_it(team, everything)
         assert json.loads(team.tidemill("secret", "list", "--json"))["secrets"] == ["HF_TOKEN"]
-        words = ["--queue", "cpu", "--name", "told", "--attempts", "1", "--secret", "HF_TOKEN", "a", "b", "--json"]
-        job = json.loads(team.tidemill("submit", *words, "--shell", "--", PROGRAM))["job"]
-        team.tidemill("wait", job, ok=(1,))
-        first, second = team.results(job)
-        assert (first["status"], second["status"]) == ("succeeded", "failed")
-        assert "cried ***" in second["error"]
-        assert team.read(f"{first['output']}digest").decode().split()[0] == hashlib.sha256(CANARY.encode()).hexdigest()
-        kept = everything(team, job)
-        assert "said ***" in kept
-        assert CANARY not in kept
         team.tidemill("secret", "rm", "HF_TOKEN")
         team.project.destroy().ok()
         assert client(cloud.env, "secretsmanager").list_secrets()["SecretList"] == []
@@ -83,9 +95,7 @@ def everything_on_gcp(team: GcpTeam, job: str) -> str:
     found = team.google.call("storage", "GET", f"storage/v1/b/{bucket}/o")["items"]
     said = [team.objects.get(bucket, each["name"]).decode("latin-1") for each in found]
     said.append(repr(team.machines()))
-    for verb in ("results", "failures", "status", "report", "logs", "explain"):
-        said.append(team.tidemill(verb, job, *([] if verb == "report" else ["--json"]), ok=(0, 1)))
-    return "\n".join(said)
+    return "\n".join([*said, *printed(team, job)])
 
 
 def test_a_machine_on_gcp_gives_the_value_to_programs_alone(
@@ -103,17 +113,6 @@ def test_a_machine_on_gcp_gives_the_value_to_programs_alone(
         cloud.control("compute/settings", environment={"TIDEMILL_IDLE_SECONDS": "5"})
         person = {**cloud.env, "TIDEMILL_PIPELINE": project.outputs()["pipeline_uri"]}
         team = GcpTeam(google, Objects(google), project, person)
-        (tmp_path / "token").write_text(f"{CANARY}\n")
-        team.tidemill("secret", "set", "HF_TOKEN", "--from-file", "token")
-        words = ["--queue", "cpu", "--name", "told", "--attempts", "1", "--secret", "HF_TOKEN", "a", "b", "--json"]
-        job = json.loads(team.tidemill("submit", *words, "--shell", "--", PROGRAM))["job"]
-        team.tidemill("wait", job, ok=(1,))
-        first, second = team.results(job)
-        assert (first["status"], second["status"]) == ("succeeded", "failed")
-        assert "cried ***" in second["error"]
-        assert team.read(f"{first['output']}digest").decode().split()[0] == hashlib.sha256(CANARY.encode()).hexdigest()
-        kept = everything_on_gcp(team, job)
-        assert "said ***" in kept
-        assert CANARY not in kept
+        check_only_programs_have_it(team, everything_on_gcp)
         project.destroy().ok()
         assert "secrets" not in (google.call("secretmanager", "GET", "v1/projects/{project}/secrets") or {})

@@ -82,6 +82,16 @@ class Person:
         assert "Traceback" not in printed
         return printed
 
+    def count_bytes(self, folder: Path) -> None:
+        """Run a job over three files, and check what it says of each."""
+        for number in range(3):
+            (folder / f"{number}.txt").write_text("x" * (number + 1))
+        self.tidemill("submit", "--name", "first", "--items", str(folder), "--shell", "--", COUNT)
+        self.tidemill("wait", "first")
+        self.tidemill("fetch", "first", "-o", str(folder / "out"))
+        found = sorted(path.read_text().strip() for path in (folder / "out").rglob("bytes.txt"))
+        assert found == ["1", "2", "3"]
+
     def up(self, *arguments: str, code: int = 0) -> str:
         return self.tidemill("up", "--name", self.name, "--yes", *arguments, code=code)
 

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.client.sending.shared_jobs import Bench
 from tidemill import layout
 from tidemill.client import Job
+from tidemill.client.housekeeping.removal import Removal
 from tidemill.errors import CallerError, StoreMissingError, TidemillError
 from tidemill.ledger import Ledger, Outcome
 from tidemill.store import Store
@@ -105,16 +106,22 @@ def test_two_submits_that_saw_other_inputs(tmp_path: Path, monkeypatch: pytest.M
     raise AssertionError("more writes than expected")
 
 
+def changed_before_a_removal(folder: Path) -> tuple[Bench, Job, Removal]:
+    """A job whose removal is planned, and an input of which has changed since."""
+    bench = Bench(folder)
+    bench.write(a="1", b="2", c="3", d="4")
+    first = bench.job()
+    removal = bench.pipeline.housekeeping.removal(first.id)
+    bench.write(b="two")
+    return bench, first, removal
+
+
 def test_a_removal_beside_a_submit_that_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The removal was planned before; it is carried out between any two writes of the submit."""
     for at in range(1, 30):
-        bench = Bench(tmp_path / str(at))
-        bench.write(a="1", b="2", c="3", d="4")
-        first = bench.job()
-        removal = bench.pipeline.housekeeping.removal(first.id)
-        bench.write(b="two")
+        bench, _, removal = changed_before_a_removal(tmp_path / str(at))
 
-        def other(bench: Bench = bench, removal: Any = removal) -> None:
+        def other(bench: Bench = bench, removal: Removal = removal) -> None:
             try:
                 removal.carry_out()
             except TidemillError as error:
@@ -135,11 +142,7 @@ def test_a_removal_beside_a_submit_that_shares(tmp_path: Path, monkeypatch: pyte
 def test_a_submit_that_shares_beside_a_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The submit comes between any two changes of the removal. One of the two gives way, with a sentence."""
     for at in range(1, 30):
-        bench = Bench(tmp_path / str(at))
-        bench.write(a="1", b="2", c="3", d="4")
-        first = bench.job()
-        removal = bench.pipeline.housekeeping.removal(first.id)
-        bench.write(b="two")
+        bench, first, removal = changed_before_a_removal(tmp_path / str(at))
         refused: list[str] = []
 
         def other(bench: Bench = bench, first: Job = first, refused: list[str] = refused) -> None:
