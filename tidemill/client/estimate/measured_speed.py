@@ -89,10 +89,8 @@ def read_own(site: Site, like: JobSpec | None) -> OwnFigures:
         like: A job: speeds are measured on the jobs of its name, because items of other jobs are other work.
     """
     with ThreadPoolExecutor(2) as pool:
-        alike = pool.submit(
-            lambda: list(islice(newest_specs(site.store, like.name, passed_over=ignore), JOBS)) if like else []
-        )
-        newest = list(islice(newest_specs(site.store, passed_over=ignore), JOBS))
+        alike = pool.submit(_newest, site, like.name) if like else None
+        newest = _newest(site)
         wanted = {spec.job: spec for spec in [*([like] if like else []), *(alike.result() if alike else []), *newest]}
     left_out: list[str] = []
 

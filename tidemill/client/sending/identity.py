@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -74,15 +74,18 @@ def matching_job(
         return new_job_id(draft.name), None
     draft = draft.model_copy(update={"code": code})
     in_place = digest_of(program.in_place) if site.local and program.in_place else None
-    job, newest = _newest(site.store, draft, identity, in_place)
+    there = job_ids(site.store, draft.name)
+    job, newest = _newest(site.store, there, draft, identity, in_place)
     if newest is None and in_place:
-        newest = _of_earlier_version(site.store, draft, identity, program.in_place)
+        newest = _of_earlier_version(site.store, there, draft, identity, program.in_place)
     return (job, None) if force or newest is None else (newest.job, newest)
 
 
-def _newest(store: Store, draft: JobSpec, identity: JobIdentity, in_place: str | None) -> tuple[str, JobSpec | None]:
-    """The id of an identity's next job, and the spec of its newest one that is there."""
-    newest, following, ids, there = None, 0, list[str](), job_ids(store, draft.name)
+def _newest(
+    store: Store, there: Collection[str], draft: JobSpec, identity: JobIdentity, in_place: str | None
+) -> tuple[str, JobSpec | None]:
+    """The id of an identity's next job, and the spec of its newest one of those that are there."""
+    newest, following, ids = None, 0, list[str]()
     for job in _ids(draft, identity, in_place):
         ids.append(job)
         if job in there and (existing := known_spec(store, job)):
@@ -111,11 +114,11 @@ def image_content(image: str | None) -> str | None:
 
 
 def _of_earlier_version(
-    store: Store, draft: JobSpec, identity: JobIdentity, in_place: Mapping[str, str]
+    store: Store, there: Collection[str], draft: JobSpec, identity: JobIdentity, in_place: Mapping[str, str]
 ) -> JobSpec | None:
     """The job that an earlier version made of a program that has not changed since. Ids of those do not say which files
     there were."""
-    _, existing = _newest(store, draft, identity, None)
+    _, existing = _newest(store, there, draft, identity, None)
     if existing is None or known_identity(store, existing.job) is not None:
         return None
     files = [*(Path(name) for name in in_place if name.startswith("/")), *named_inputs(draft)]

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import traceback
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -72,10 +71,6 @@ def _serve(run: Run, name: str, keeper: socket.socket, stop: Stop) -> int:
     except Exception as error:
         log(f"{type(error).__name__}: {error}", "error", traceback=traceback.format_exc())
         return 1
-
-
-def _secrets_here(_: str | None, names: Collection[str]) -> Mapping[str, str]:
-    return LocalSecrets().of_job(names)
 
 
 class _Log:
