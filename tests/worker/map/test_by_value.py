@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -33,6 +34,15 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    def run_file(self, text: str) -> Any:
+        """Run a program that is a file, and return the JSON that it printed."""
+        (self.folder / "drive.py").write_text(text)
+        done = subprocess.run(
+            [sys.executable, "drive.py"], cwd=self.folder, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
 
     def run(self, call, definitions="", **env):
         done = subprocess.run(
@@ -254,7 +264,7 @@ def test_mistakes_are_one_sentence_and_nothing_is_started(session, call, said):
 
 
 def test_a_traceback_shows_the_lines_of_a_function_that_travels_by_value(session):
-    (session.folder / "drive.py").write_text(
+    traceback, said = session.run_file(
         "import json, tidemill\n\n"
         "def sharpness(number):\n"
         "    wrong = number / 0  # the author's own line\n"
@@ -264,10 +274,6 @@ def test_a_traceback_shows_the_lines_of_a_function_that_travels_by_value(session
         "failure, = pipeline.map(sharpness, [1], name='d', attempts=1, return_exceptions=True)\n"
         "print(json.dumps([failure.traceback, [line.said for line in pipeline.job('d').logs()]]))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "drive.py"], cwd=session.folder, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    traceback, said = json.loads(done.stdout)
     shown = '  File "drive.py", line 4, in sharpness\n    wrong = number / 0  # the author\'s own line\n'
     assert shown in traceback
     assert shown.splitlines()[0] in said
@@ -315,7 +321,7 @@ def test_a_file_beside_a_module_is_there_or_the_item_says_how_to_send_it(session
 
 
 def test_failed_items_run_again_with_the_corrected_function(session):
-    (session.folder / "drive.py").write_text(
+    printed = session.run_file(
         "import json, tidemill\n\n"
         "pipeline = tidemill.Pipeline.local(workers=1)\n"
         "values = pipeline.map(lambda n: 1 / n, [0, 1], name='d', attempts=1, return_exceptions=True)\n"
@@ -323,7 +329,4 @@ def test_failed_items_run_again_with_the_corrected_function(session):
         "values.job.retry(code=lambda n: n + 7)\n"
         "print(json.dumps([first, list(values.job.values())]))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "drive.py"], cwd=session.folder, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    assert json.loads(done.stdout) == [["ItemFailedError", "float"], [7, 1.0]], done.stderr
+    assert printed == [["ItemFailedError", "float"], [7, 1.0]]
