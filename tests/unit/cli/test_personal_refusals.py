@@ -13,9 +13,11 @@ import yaml
 from botocore.stub import Stubber
 from pulumi.automation import errors
 
+import tidemill
 from components.personal import runs
 from tidemill.cli import main
 from tidemill.cli import personal as cli
+from tidemill.cli.commands import down
 from tidemill.clouds.aws import homes
 from tidemill.clouds.findings import Finding
 from tidemill.clouds.homes import FoundHome
@@ -194,3 +196,14 @@ def test_a_lock_is_told_with_who_holds_it() -> None:
     locked: Any = LOCKED
     with pytest.raises(CallerError, match=r"is at this pipeline \(ada@laptop \(pid 7\).*--unlock"), runs.told():
         raise errors.ConcurrentUpdateError(locked)
+
+
+def test_down_names_a_job_that_cannot_be_read_before_it_asks(tmp_path: Path) -> None:
+    target = tidemill.Pipeline.local(tmp_path / "store", workers=1)
+    target.store.put("jobs/tiles-00000000/job.json", b"{}")
+    said: list[str] = []
+    stack = SimpleNamespace(pipeline_uri=(tmp_path / "store" / "pipeline.json").as_uri)
+    assert down.look(stack, said.append, cancel_jobs=False) == []
+    assert said[0].startswith("A job is passed over: ")
+    assert "tiles-00000000" in said[0]
+    assert "goes, with 0 jobs" in said[1]

@@ -107,7 +107,7 @@ def look(stack: Any, say: Say, *, cancel_jobs: bool) -> list[Job]:
     from tidemill.client import Pipeline
 
     pipeline = Pipeline.load(uri)
-    rows = pipeline.jobs(MOST_JOBS)
+    rows = pipeline.jobs(MOST_JOBS, say)
     running = [row.job for row in rows if row.state in GOING]
     more = " or more" if len(rows) == MOST_JOBS else ""
     say(f"{pipeline.store.uri} goes, with {counted(len(rows), 'job')}{more} and their results, and the images.")
