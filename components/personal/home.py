@@ -16,7 +16,7 @@ from pulumi import automation
 from ..rooms import cloud_room
 from .engine import StateHome, on_this_machine, open_stack
 from .pack import policies
-from .runs import Say, printing, take_away, told
+from .runs import Say, printing, take_away, told, unlocked
 
 PROJECT = "tidemill-home"
 _POLICIES = "account"
@@ -58,12 +58,20 @@ class HomeStack:
             with told():
                 stack.up(**printing(say), **policies(Path(scratch), _POLICIES))
 
-    def settle(self, home: StateHome) -> None:
-        """Move the state into the bucket."""
+    def unlock(self) -> list[str]:
+        """Remove the lock that a killed run has left on this machine; returns the resources that it may have made
+        without a record."""
+        with tempfile.TemporaryDirectory() as scratch:
+            return unlocked(self._open(Path(scratch), on_this_machine(self._folder)))
+
+    def settle(self, home: StateHome, *, unlock: bool = False) -> None:
+        """Move the state into the bucket. With `unlock`, the lock of a move that was killed is removed there."""
         with tempfile.TemporaryDirectory() as scratch:
             here = self._open(Path(scratch, "here"), on_this_machine(self._folder))
             there = self._open(Path(scratch, "there"), home)
             with told():
+                if unlock:
+                    there.cancel()
                 there.import_stack(here.export_stack())
         shutil.rmtree(self._folder)
 

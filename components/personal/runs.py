@@ -29,6 +29,15 @@ def take_away(stack: automation.Stack, say: Say) -> None:
     stack.destroy(**printing(say))
 
 
+def unlocked(stack: automation.Stack) -> list[str]:
+    """Remove the lock of a run that was killed; returns the resources that it may have made without a record."""
+    with told():
+        stack.cancel()
+        deployment = stack.export_stack().deployment or {}
+    begun = deployment.get("pending_operations") or []
+    return [f"{each['resource']['type']}  {each['resource']['urn'].rpartition('::')[2]}" for each in begun]
+
+
 def printing(say: Say) -> dict[str, Any]:
     """Options of a run that prints a line per change, violation and error."""
 

@@ -16,7 +16,7 @@ from ..money import Book, estimate, total, usd
 from ..program import run
 from .engine import StateHome, on_this_machine, open_stack
 from .pack import policies
-from .runs import QUIET, Say, printing, take_away, told
+from .runs import QUIET, Say, printing, take_away, told, unlocked
 from .stack_file import ENVIRONMENT, StackFile, StackOptions
 
 
@@ -70,12 +70,7 @@ class PersonalStack:
 
     def unlock(self) -> list[str]:
         """Remove the lock of a run that was killed; returns the resources that it may have made without a record."""
-        with told():
-            stack = self._open()
-            stack.cancel()
-            deployment = stack.export_stack().deployment or {}
-        begun = deployment.get("pending_operations") or []
-        return [f"{each['resource']['type']}  {each['resource']['urn'].rpartition('::')[2]}" for each in begun]
+        return unlocked(self._open())
 
     def preview(self, say: Say) -> dict[str, int]:
         """Show what an `up` would change; returns how many resources, by operation, without those that stay."""

@@ -171,9 +171,16 @@ class Personal:
         self._room.prepare(self.region)
 
 
-def unlocked(stack: Any, say: Say) -> None:
-    """Remove the lock of a command that was killed, and say what that may have left."""
-    if begun := stack.unlock():
+def unlocked(stack: Any | None, home: Any, say: Say) -> None:
+    """Remove the lock of a command that was killed, and say what that may have left.
+
+    Args:
+        stack: The pipeline's stack; None where there is none.
+        home: The stack of its home.
+        say: Prints a line.
+    """
+    locked = home if home.unfinished else stack
+    if locked is not None and (begun := locked.unlock()):
         say(
             "Pulumi does not know what became of these, and will not delete them. Look for them in the cloud's console:"
         )

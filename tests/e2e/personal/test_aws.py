@@ -134,11 +134,12 @@ def test_down_refuses_while_another_stack_has_its_state_in_the_bucket(ada, cloud
     stack("rm", "dev", "--yes")
 
 
-def test_an_interrupted_down_goes_on_and_leaves_nothing(ada, cloud, before):
-    """It is interrupted while the pipeline is deleted, and while the home is."""
+def test_a_down_that_was_interrupted_and_killed_goes_on_and_leaves_nothing(ada, cloud, before):
+    """It is interrupted while the pipeline is deleted, and killed while the home is, whose lock is on this machine."""
     ada.stopped_at("delete  aws:batch/jobQueue:JobQueue", signal.SIGINT, *DOWN)
-    ada.stopped_at("delete  aws:s3/bucketPolicy:BucketPolicy  tidemill-ada-state", signal.SIGINT, *DOWN)
-    ada.down("--confirm", "ada-personal")
+    ada.stopped_at("delete  aws:s3/bucketPolicy:BucketPolicy  tidemill-ada-state", signal.SIGKILL, *DOWN)
+    assert "--unlock" in ada.down("--confirm", "ada-personal", code=2)
+    ada.down("--unlock", "--confirm", "ada-personal")
     assert left(cloud) == before
     assert [path.name for path in sorted(ada.folder.iterdir())] == [".lock", "Pulumi.ada-personal.yaml", "Pulumi.yaml"]
     assert "There is no ada-personal" in ada.down("--confirm", "ada-personal")

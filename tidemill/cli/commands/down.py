@@ -54,12 +54,12 @@ def down(mine: Personal, say: Say, *, confirm: str | None, cancel_jobs: bool, un
     # While the home's own state is on this machine, there is no pipeline, or none any more.
     stack = mine.stack(home) if home is not None else None
     running: list[Job] = []
+    if unlock:
+        unlocked(stack, last, say)
     if stack is not None:
         if not mine.file.path.exists():
             stack.restore_file()
         mine.file.config()
-        if unlock:
-            unlocked(stack, say)
         check_alone(stack, mine)
         running = look(stack, say, cancel_jobs=cancel_jobs)
     if confirm is None:

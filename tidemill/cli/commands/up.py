@@ -56,8 +56,8 @@ def up(
     """Returns the changes, and the pipeline's URI; None after a preview alone."""
     home, first = mine.home(), mine.home_stack()
     stack = mine.stack(home)
-    if unlock and home is not None:
-        unlocked(stack, say)
+    if unlock:
+        unlocked(stack if home else None, first, say)
     settle_file(mine, stack, home, given)
     mine.file.config()
     say(f"{mine.file.stack} in {mine.account}, {mine.region}. Its file is {mine.file.path}.")
@@ -72,7 +72,7 @@ def up(
     if home is None:
         first.make(say)
         home = mine.found_home()
-        first.settle(home)
+        first.settle(home, unlock=unlock)
     outputs = mine.stack(home).up(say)
     use(mine.file.stack, outputs["pipeline_uri"])
     say(after(mine, outputs))
