@@ -30,7 +30,14 @@ HERE = ("workers", "store", "reclaim_every")
     "--sweep-file", metavar="FILE", help="Combinations listed one by one: .csv with a header, or JSON lines (.jsonl)."
 )
 @click.option("--hp", multiple=True, metavar="NAME=VALUE", help="Hyperparameter that does not vary. Repeatable.")
-@options("force", force="Train again, even if this job exists.")
+@options(
+    "changed",
+    "new",
+    "force",
+    changed="Run only combinations that are new or failed; after a change of code or settings, all.",
+    new="Run only combinations that no earlier job of this name has.",
+    force="Train again, even if this job exists.",
+)
 @place
 @options("image")
 @program

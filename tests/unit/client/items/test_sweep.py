@@ -366,3 +366,16 @@ def test_the_state_of_a_job_that_a_newer_tidemill_has_made_is_refused():
         target.train(PROGRAM, queue="cpu", name="tuned", state={"from_job": "vit"})
     assert [found for found in target.store.list("jobs") if found.endswith("/job.json")] == [name]
     assert len(backend.arrays) == 1
+
+
+@pytest.mark.parametrize("option", ["changed", "new"])
+def test_a_larger_sweep_runs_the_combinations_that_are_new(stack, capsys, option):
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    first = target.train(PROGRAM, {"lr": [1, 2]}, queue="cpu", name="grid")
+    backend.run(target, first.id)
+    second = target.train(PROGRAM, {"lr": [1, 2, 3]}, queue="cpu", name="grid", **{option: True})
+    assert second.spec.shared is not None
+    assert second.spec.shared.jobs == {first.id: 2}
+    typed = ["train", "--queue", "cpu", "--name", "grid", "--sweep", "lr=1,2", f"--{option}", "--", *PROGRAM]
+    assert main(typed) == 0
+    assert "2 items: no outcome of an earlier job stands, so all of them run." in capsys.readouterr().err
