@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import zstandard
 
@@ -218,7 +218,7 @@ def read_lines(store: Store, job: str, index: ManifestIndex) -> Iterator[bytes]:
     for part, frames in groupby(map(index.frame, range(index.chunks)), key=lambda frame: frame.part):
         data = store.get(part_name(job, part))
         for frame in frames:
-            yield from _text(data[frame.offset : frame.offset + frame.length]).split(b"\n")
+            yield from _complete(_text(data[frame.offset : frame.offset + frame.length]).split(b"\n"), frame)
 
 
 def _exactly(store: Store, name: str, start: int, length: int) -> bytes:
@@ -246,9 +246,14 @@ def decode(data: bytes, frame: Frame) -> list[Item]:
     with decoding("a chunk of the manifest"):
         # Parsing one array is several times as fast as parsing its lines.
         lines = json.loads(b"[" + text.replace(b"\n", b",") + b"]")
-        if len(lines) != frame.items:
-            raise DamagedError(f"a chunk of the manifest holds {len(lines)} items instead of {frame.items}.")
-        return [_item(frame.first + n, line) for n, line in enumerate(lines)]
+        return [_item(frame.first + n, line) for n, line in enumerate(_complete(lines, frame))]
+
+
+def _complete(lines: list[Any], frame: Frame) -> list[Any]:
+    """The lines of a frame, counted."""
+    if len(lines) != frame.items:
+        raise DamagedError(f"a chunk of the manifest holds {len(lines)} items instead of {frame.items}.")
+    return lines
 
 
 def _text(data: bytes) -> bytes:

@@ -26,13 +26,18 @@ def enter(store: Store, spec: JobSpec) -> None:
     store.put(f"{layout.JOURNAL}/{spec.created_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}~{spec.job}", b"")
 
 
-def job_ids(store: Store, name: str) -> set[str]:
-    """Ids of the jobs of a name, those among them whose submit has not come as far as the spec."""
+def job_ids(store: Store, name: str | None = None) -> set[str]:
+    """Ids of the jobs of a name, or of all, those among them whose submit has not come as far as the spec."""
     names = _listed(lambda: store.folders(layout.JOBS))
     if names is None and (names := _listed(lambda: store.list(layout.JOURNAL))) is None:
         raise _unlistable(store)
     ids = (re.split("[/~]", entry)[-1] for entry in names)
-    return {job for job in ids if re.fullmatch(JOB_PATTERN, job) and job.rpartition("-")[0] == name}
+    return {job for job in ids if _is_job(job, name)}
+
+
+def _is_job(word: str, name: str | None) -> bool:
+    """True for the id of a job of a name, or of any."""
+    return re.fullmatch(JOB_PATTERN, word) is not None and name in (None, word.rpartition("-")[0])
 
 
 def newest_specs(
@@ -64,7 +69,7 @@ def newest_specs(
         entries = [entry.rpartition("/")[2].partition("~") for entry in journal or ()]
         # Where folders cannot be listed, the journal tells which jobs there are.
         there = [job for _, _, job in entries] if names is None else [name.rpartition("/")[2] for name in names]
-        ids = {job for job in there if re.fullmatch(JOB_PATTERN, job) and name in (None, job.rpartition("-")[0])}
+        ids = {job for job in there if _is_job(job, name)}
         listed = {job: at for at, _, job in entries if job in ids}
         unknown = filter(None, pool.map(read_spec, ids - listed.keys()))
         # A spec that was read has its own time.

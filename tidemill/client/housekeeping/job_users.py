@@ -4,24 +4,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from datetime import datetime
+from concurrent.futures import ThreadPoolExecutor
 
 from tidemill import layout
-from tidemill.client.journal import newest_specs
+from tidemill.client.journal import job_ids, known_spec
+from tidemill.errors import DamagedError
 from tidemill.job import JOB_PATTERN, JobSpec
 from tidemill.store import Store
+from tidemill.store.ahead import in_order
+
+_PARALLEL = 16
 
 
-def job_users(store: Store, jobs: Collection[str], since: datetime) -> dict[str, list[JobSpec]]:
-    """By job of `jobs`: the others that use it, the newest first. None of them is older than the oldest job, which was
-    sent at `since`."""
-    users: dict[str, list[JobSpec]] = {}
-    for spec in newest_specs(store):
-        if spec.created_at < since:
-            break
-        for job in _uses(store, spec).intersection(jobs):
-            users.setdefault(job, []).append(spec)
-    return users
+class JobUsers:
+    """The jobs that use other jobs of a store. Each spec is read once, as it never changes; none is left out for its
+    time, which its submitter writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: set[str] = set()
+        self._users: dict[str, list[str]] = {}
+
+    def look(self) -> None:
+        """Read the specs that have come since the last look."""
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            for spec in filter(None, in_order(pool, self._spec, job_ids(self._store) - self._read)):
+                self._read.add(spec.job)
+                for job in _uses(self._store, spec):
+                    self._users.setdefault(job, []).append(spec.job)
+
+    def forget(self, job: str) -> None:
+        """Leave out a job that is gone: one of that id may come again."""
+        self._read.discard(job)
+        for users in self._users.values():
+            if job in users:
+                users.remove(job)
+
+    def of(self, job: str) -> list[str]:
+        """The others that use a job."""
+        return sorted(self._users.get(job, ()))
+
+    def _spec(self, job: str) -> JobSpec | None:
+        """A job's spec; None where there is none, or one that is damaged: such a job cannot run, and shows nothing."""
+        try:
+            return known_spec(self._store, job)
+        except DamagedError:
+            return None
 
 
 def _uses(store: Store, spec: JobSpec) -> set[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,9 +22,9 @@ from tidemill.client.housekeeping.job_folders import (
     remove_job,
     running,
 )
-from tidemill.client.housekeeping.job_users import job_users
+from tidemill.client.housekeeping.job_users import JobUsers
 from tidemill.client.housekeeping.leftovers import Leftover, leftovers
-from tidemill.client.journal import find_spec, newest_specs
+from tidemill.client.journal import find_spec, known_spec, newest_specs
 from tidemill.client.site import Site
 from tidemill.client.watch.status import Status
 from tidemill.client.watch.watched import WatchedJob
@@ -34,8 +34,6 @@ from tidemill.job import JOB_PATTERN, JobSpec
 from tidemill.removal import remove
 from tidemill.store.ahead import in_order
 
-AT_ONCE = timedelta(minutes=10)
-"""A submit that began so long before a removal was planned may write its spec after that."""
 _PARALLEL = 8
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,7 +77,7 @@ class Removal:
     jobs: list[JobRemoval]
     leftovers: list[Leftover]
     _site: Site = field(repr=False, compare=False)
-    _planned_at: datetime = field(repr=False, compare=False)
+    _users: JobUsers = field(repr=False, compare=False)
     _paths: list[Path] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -100,18 +98,23 @@ class Removal:
             CallerError: A run works on a job again, or a newer job uses it. It stays, and those after it.
             CloudError: The store refuses: this login may not delete.
         """
+        going = {job.job for job in self.removed}
         for job in self.removed:
-            remove_job(self._site, job.job, partial(self._check_unused, job.job))
+            remove_job(self._site, job.job, partial(self._check_unused, job.job, going))
+            going.remove(job.job)
+            self._users.forget(job.job)
             done(job.job)
         for path in self._paths:
             remove(path)
         for leftover in self.leftovers:
             done(leftover.what)
 
-    def _check_unused(self, job: str) -> None:
-        """Raise if a job was sent since the plan, or a while before, that uses one which goes."""
-        for user in job_users(self._site.store, [job], self._planned_at - AT_ONCE).get(job, ()):
-            raise _in_use(self._site, job, user)
+    def _check_unused(self, job: str, going: Collection[str]) -> None:
+        """Raise if a job that stays has come to use one which goes."""
+        self._users.look()
+        for user in self._users.of(job):
+            if user not in going:
+                raise _in_use(self._site, job, user)
 
 
 def plan_removal(site: Site, names: Sequence[str]) -> Removal:
@@ -120,28 +123,28 @@ def plan_removal(site: Site, names: Sequence[str]) -> Removal:
         if not isinstance(name, str):
             raise CallerError.about("jobs", name, "ids or names", "Give each by itself: `removal(*jobs)`.")
     given = dict.fromkeys(names)
-    planned_at = site.account.at()
+    users = JobUsers(site.store)
     half = [name for name in given if re.fullmatch(JOB_PATTERN, name) and is_half_removed(site.store, name)]
     specs = {spec.job: spec for spec in (find_spec(site.store, name) for name in given if name not in half)}
     statuses = _statuses(site, specs.values())
-    for reason in _reasons(site, specs.values(), statuses).values():
+    for reason in _reasons(site, users, statuses).values():
         raise reason
-    return _removal(site, planned_at, specs.values(), half, statuses=statuses, reasons={})
+    return _removal(site, users, specs.values(), half, statuses=statuses, reasons={})
 
 
 def plan_cleanup(site: Site, older_than_seconds: float | None) -> Removal:
     """The removal of what is old, and of what no job uses. See `Housekeeping.cleanup`."""
-    planned_at = site.account.at()
-    until = None if older_than_seconds is None else datetime.now(UTC).timestamp() - older_than_seconds
+    users = JobUsers(site.store)
+    until = None if older_than_seconds is None else site.account.now() - older_than_seconds
     old = [] if until is None else _written_before(site, until)
     statuses = _statuses(site, old)
-    reasons = _reasons(site, old, statuses)
-    return _removal(site, planned_at, old, _half_removed(site), statuses=statuses, reasons=reasons, unused=True)
+    reasons = _reasons(site, users, statuses)
+    return _removal(site, users, old, _half_removed(site), statuses=statuses, reasons=reasons, unused=True)
 
 
 def _removal(
     site: Site,
-    planned_at: datetime,
+    users: JobUsers,
     specs: Collection[JobSpec],
     half: Sequence[str],
     *,
@@ -158,7 +161,7 @@ def _removal(
     for job in going[:1]:
         check_may_delete(site.store, job)
     left = leftovers(site, going) if unused else {}
-    return Removal(rows, list(left), site, planned_at, list(chain(*left.values())))
+    return Removal(rows, list(left), site, users, list(chain(*left.values())))
 
 
 def _row(spec: JobSpec, size: Extent, status: Status | None, reason: CallerError | None) -> JobRemoval:
@@ -187,30 +190,31 @@ def _half_removed(site: Site) -> list[str]:
     return [job for job in begun if re.fullmatch(JOB_PATTERN, job) and is_half_removed(site.store, job)]
 
 
-def _reasons(site: Site, specs: Collection[JobSpec], statuses: Mapping[str, Status | None]) -> dict[str, CallerError]:
+def _reasons(site: Site, users: JobUsers, statuses: Mapping[str, Status | None]) -> dict[str, CallerError]:
     """Why some of these jobs stay: they have not ended, or another job uses them and stays, too."""
     reasons: dict[str, CallerError] = {}
     for job, status in statuses.items():
         if status and (not status.ended or status.chunks.running):
             reasons[job] = running(job, "running" if status.ended else status.state)
-    ids = {spec.job for spec in specs}
-    users = job_users(site.store, ids, min(spec.created_at for spec in specs)) if specs else {}
+    if statuses:
+        users.look()
     while True:
-        going = ids - reasons.keys()
-        used = {job: next((user for user in users.get(job, ()) if user.job not in going), None) for job in going}
+        going = statuses.keys() - reasons.keys()
+        used = {job: next((user for user in users.of(job) if user not in going), None) for job in going}
         kept = {job: _in_use(site, job, user) for job, user in used.items() if user}
         if not kept:
             return reasons
         reasons |= kept
 
 
-def _in_use(site: Site, job: str, user: JobSpec) -> CallerError:
-    status = _status(site, user)
+def _in_use(site: Site, job: str, user: str) -> CallerError:
+    spec = known_spec(site.store, user)
+    status = spec and _status(site, spec)
     if status and not status.ended:
-        fix = f"`tidemill cancel {user.job}` ends that."
-        return CallerError(f"{user.job} needs {job} and is {status.state}.", fix, what="job", value=job)
-    fix = f"`tidemill rm {job} {user.job}` removes both."
-    return CallerError(f"{user.job} uses what {job} has left.", fix, what="job", value=job)
+        fix = f"`tidemill cancel {user}` ends that."
+        return CallerError(f"{user} needs {job} and is {status.state}.", fix, what="job", value=job)
+    fix = f"`tidemill rm {job} {user}` removes both."
+    return CallerError(f"{user} uses what {job} has left.", fix, what="job", value=job)
 
 
 # ---- looks at many --------------------------------------------------------------------------------------------------

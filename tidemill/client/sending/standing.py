@@ -231,15 +231,15 @@ class _EarlierJob:
         identity = known_identity(site.store, spec.job)
         # A job of an earlier version does not say what its program was.
         self._recipe = "" if identity is None else recipe_of(spec, identity)
-        items = spec.items_total
-        self.source, self.origin = array("i", [_NONE]) * items, array("Q", [0]) * items
-        self.too_old = bytearray(items)
         self._numbers: dict[tuple[str, int, str], int] = {}
         self._at: list[float] = []
         self.versions = Versions()
         self.sources: list[SharedRound] = []
-        self._hashes, self._order = array("q"), array("Q")
         same = spec.output == output if recipe is None else recipe == self._recipe
+        self._hashes = array("q", map(hash, self._lines(spec) if same else ()))
+        items = len(self._hashes)
+        self.source, self.origin = array("i", [_NONE]) * items, array("Q", [0]) * items
+        self.too_old = bytearray(items)
         if same:
             self._read(self._ledger.listing())
             self.sources = [
@@ -248,8 +248,21 @@ class _EarlierJob:
             ]
         if self.sources or any(self.too_old):
             self.versions = Versions.read(site.store, spec.job, items)
-            self._hashes = array("q", map(hash, read_lines(site.store, spec.job, self._ledger.index())))
-            self._order = array("Q", sorted(range(items), key=self._hashes.__getitem__))
+        self._order = array("Q", sorted(range(items), key=self._hashes.__getitem__))
+
+    def _lines(self, spec: JobSpec) -> Iterator[bytes]:
+        """The lines of its items. Another submitter has written the spec: how many it claims decides nothing.
+
+        Raises:
+            DamagedError: There are not as many as it claims.
+        """
+        lines = 0
+        for line in read_lines(self._ledger.store, spec.job, self._ledger.index()):
+            lines += 1
+            yield line
+        if lines != spec.items_total:
+            claimed = f"{lines} items, and its spec claims {spec.items_total}"
+            raise DamagedError(f"{self._ledger.store.uri_of(layout.manifest(spec.job))} has {claimed}.")
 
     def find(self, line: int) -> Iterator[int]:
         """The items with this hash of their line."""

@@ -199,6 +199,38 @@ def test_a_job_stays_whose_state_another_one_begins_with(made):
         target.housekeeping.removal(used.id)
 
 
+def test_a_job_stays_whose_user_was_sent_by_a_wrong_clock(made):
+    """The user itself, and another job beside it."""
+    target, backend = made
+    used, other = finished(made), finished(made, "other")
+    user = target.submit(COMMAND, uris(3), queue="cpu", name="user", after=["tiles"])
+    backend.run(target, user.id)
+    for job in (user, other):
+        spec = json.loads(target.store.get(layout.spec(job.id))) | {"created_at": "1970-01-02T00:00:00Z"}
+        target.store.put(layout.spec(job.id), json.dumps(spec).encode())
+    with pytest.raises(CallerError, match=f"{user.id} uses what {used.id} has left"):
+        target.housekeeping.removal(used.id)
+    target.housekeeping.removal(user.id, used.id).carry_out()
+    assert [job.job for job in target.jobs()] == [other.id]
+
+
+def test_a_job_stays_that_is_used_since_the_removal_was_planned(made):
+    """The user has the id of a job that this removal has removed before."""
+    target, backend = made
+    used = finished(made)
+    user = target.submit(COMMAND, uris(3), queue="cpu", name="user", after=["tiles"])
+    backend.run(target, user.id)
+    removal = target.housekeeping.removal(user.id, used.id)
+
+    def send_again(job):
+        if job == user.id:
+            assert target.submit(COMMAND, uris(3), queue="cpu", name="user", after=["tiles"]).id == user.id
+
+    with pytest.raises(CallerError, match=f"{user.id} uses what {used.id} has left"):
+        removal.carry_out(send_again)
+    assert {job.job for job in target.jobs()} == {used.id, user.id}
+
+
 @pytest.mark.parametrize("made", ["folder"], indirect=True)
 def test_a_job_stays_whose_folder_is_an_input(made):
     used = finished(made)

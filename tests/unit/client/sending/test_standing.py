@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.client.sending.shared_jobs import Bench
 from tidemill import layout
-from tidemill.client.housekeeping.job_users import job_users
+from tidemill.client.housekeeping.job_users import JobUsers
 from tidemill.client.items import local_files
 from tidemill.client.items.local_files import LocalFile
 from tidemill.client.upload import versions
@@ -39,9 +39,10 @@ def origins(job):
 
 
 def users(bench, job):
-    """Ids of the jobs that need a job, the newest first: it cannot be removed before them."""
-    found = job_users(bench.pipeline.store, [job.id], job.spec.created_at)
-    return [spec.job for spec in found.get(job.id, [])]
+    """Ids of the jobs that need a job: it cannot be removed before them."""
+    found = JobUsers(bench.pipeline.store)
+    found.look()
+    return found.of(job.id)
 
 
 def names(bench):
@@ -140,7 +141,7 @@ def test_a_chain_of_three_leads_to_the_job_that_computed(bench):
         f"{second.id}/5",
         None,
     ]
-    assert users(bench, first) == [third.id, second.id]
+    assert users(bench, first) == sorted([third.id, second.id])
     assert users(bench, second) == [third.id]
 
 
@@ -354,3 +355,13 @@ def test_a_new_content_in_the_same_tick_with_an_old_time_is_read(bench, monkeypa
     again = bench.job(changed=True)
     assert again.id != job.id
     assert values(again)["a"] == ["1", "7", ""]
+
+
+def test_an_earlier_job_that_claims_more_items_than_it_has_is_passed_over(bench):
+    """Another submitter has written its spec: what it claims takes no memory."""
+    first, store = bench.job(), bench.pipeline.store
+    spec = json.loads(store.get(layout.spec(first.id))) | {"items_total": 10**15}
+    store.put(layout.spec(first.id), json.dumps(spec).encode())
+    bench.write(f="6")
+    assert len(values(bench.job(changed=True))) == 6
+    assert any(f"{first.id} is passed over" in said and "claims 1000000000000000" in said for said in bench.said)
