@@ -42,6 +42,8 @@ def new_name(call: Call, collection: str, value: Value, number: int) -> str:
     own = own or reference.get("datasetId") or reference.get("tableId")
     if not own and collection.startswith(("monitoring/", "billingbudgets/")):
         own = str(10**15 + number)
+    if not own and collection.endswith("/notificationConfigs"):
+        own = str(number)
     if not own:
         raise RestError(400, "Required field 'name' is missing.", field="name")
     if collection == "storage/projects/_/buckets" or "/" not in own:
@@ -120,6 +122,10 @@ def _bucket(project: Project, last: str, value: Value) -> Value:
             "selfLink": f"https://www.googleapis.com/storage/v1/b/{last}"}  # fmt: skip
 
 
+def _notification(project: Project, last: str, value: Value) -> Value:
+    return {"id": last}
+
+
 def _sink(project: Project, last: str, value: Value) -> Value:
     return {"writerIdentity": f"serviceAccount:service-{project.number}@gcp-sa-logging.iam.gserviceaccount.com"}
 
@@ -165,6 +171,7 @@ SPECIAL = {
     r"^iam/.*/serviceAccounts/": _account,
     r"^iam/.*/roles/": _role,
     r"^storage/projects/_/buckets/[^/]+$": _bucket,
+    r"^storage/.*/notificationConfigs/": _notification,
     r"^logging/.*/sinks/": _sink,
     r"^cloudfunctions/.*/functions/": _function,
     r"^artifactregistry/.*/repositories/[^/]+$": _repository,

@@ -39,6 +39,10 @@ EXCEPTIONS = {
     "logging.savedQueries.patch": "logging.queries.updateShared",
     "logging.savedQueries.delete": "logging.queries.deleteShared",
     "storage.serviceAccount.get": "resourcemanager.projects.get",
+    "storage.notifications.insert": "storage.buckets.update",
+    "storage.notifications.delete": "storage.buckets.update",
+    "storage.notifications.get": "storage.buckets.get",
+    "storage.notifications.list": "storage.buckets.get",
     **{f"iam.providers.{verb}": f"iam.workloadIdentityPoolProviders.{VERBS.get(verb, verb)}"
        for verb in ("create", "delete", "get", "list", "patch", "undelete")},
     "iamcredentials.serviceAccounts.generateAccessToken": "iam.serviceAccounts.getAccessToken",

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 
 from localcloud.faults import DropConnectionError, Faults
 from localcloud.gcp.site import Plugin, Site
+from localcloud.gcp.storage import notifications
 from localcloud.gcp.storage.answers import (
     content_of,
     demanded_by,
@@ -79,6 +80,8 @@ class Storage(Plugin):
             bucket, name = unquote(found[2]), unquote(found[4] or request.query.get("name", [""])[0])
             return self._with_faults(request, name, lambda: self._json(request, bucket, name, bool(found[1])))
         if request.path.startswith(("b/", "b?", "storage/v1/")) or request.path == "b":
+            if request.method == "POST" and request.path.endswith(f"/{notifications.FOLDER}"):
+                notifications.check(self._site, request.json().get("topic", ""))
             return None
         found = XML_PATH.match(request.path)
         if not found:
@@ -141,7 +144,9 @@ class Storage(Plugin):
         if there and demanded in (None, there.generation):
             self._check(request, "delete", bucket, name)
             self._keep_pace(bucket, name)
-        return self.objects.put(bucket, name, content, demanded, keep=self._keeps(bucket))
+        stored = self.objects.put(bucket, name, content, demanded, keep=self._keeps(bucket))
+        notifications.notify(self._site, bucket, stored)
+        return stored
 
     def _keeps(self, bucket: str) -> bool:
         """Whether a bucket keeps what is replaced or deleted.

@@ -13,8 +13,10 @@ import obstore
 import pytest
 from obstore.store import GCSStore
 
+from localcloud.gcp import seed
 from localcloud.gcp.storage.objects import Content, Objects
 from localcloud.gcp.storage.plugin import Storage
+from localcloud.gcp.wire import RestError
 from tests.localcloud.gcp.running import OWNER, RunningGcp
 from tidemill.client.housekeeping.job_folders import check_may_delete, folders_of, remove_folder
 from tidemill.errors import StoreDeniedError, StoreError
@@ -66,6 +68,32 @@ def call(
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
+
+
+def test_a_notification_tells_new_generations_below_its_prefix(daemon: RunningGcp) -> None:
+    topic, subscription = (f"projects/localcloud-project/{kind}/told" for kind in ("topics", "subscriptions"))
+    daemon.call("pubsub", "PUT", f"v1/{topic}", {})
+    daemon.call("pubsub", "PUT", f"v1/{subscription}", {"topic": topic})
+    config = {"topic": f"//pubsub.googleapis.com/{topic}", "payload_format": "NONE", "object_name_prefix": "told/"}
+    place = "storage/v1/b/bucket/notificationConfigs"
+    with pytest.raises(RestError, match="publish"):
+        daemon.call("storage", "POST", place, config)
+    agent = f"serviceAccount:{seed.agent('storage.googleapis.com')}"
+    policy = {"bindings": [{"role": "roles/pubsub.publisher", "members": [agent]}]}
+    daemon.call("pubsub", "POST", f"v1/{topic}:setIamPolicy", {"policy": policy})
+    made = daemon.call("storage", "POST", place, config)
+    obstore.put(store(daemon), "told/a b", b"1")
+    obstore.put(store(daemon), "elsewhere", b"2")
+    obstore.put(store(daemon), "told/large", bytes(6 << 20), use_multipart=True)
+    pulled = daemon.call("pubsub", "POST", f"v1/{subscription}:pull", {"maxMessages": 10})["receivedMessages"]
+    told = [each["message"]["attributes"] for each in pulled]
+    assert [(each["eventType"], each["bucketId"], each["objectId"]) for each in told] == [
+        ("OBJECT_FINALIZE", "bucket", "told/a b"),
+        ("OBJECT_FINALIZE", "bucket", "told/large"),
+    ]
+    live = json.loads(call(daemon, "GET", f"storage/v1/b/bucket/o/{quote('told/a b', safe='')}")[1])
+    assert told[0]["objectGeneration"] == live["generation"]
+    assert call(daemon, "DELETE", f"{place}/{made['id']}")[0] in (200, 204)
 
 
 def test_a_page_of_folders_goes_on_behind_its_last_folder(tmp_path: Path) -> None:
