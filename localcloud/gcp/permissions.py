@@ -51,7 +51,7 @@ EXCEPTIONS = {
 GROUP_UPDATES = re.compile(r"compute\.instanceGroupManagers\.(\w+Instances|resize|set\w+)")
 """All of these require `compute.instanceGroupManagers.update`, deleteInstances included."""
 ALSO = {"compute.autoscalers.update": ["compute.autoscalers.get"]}
-RUNNING = {"instanceTemplates", "regionInstanceTemplates", "functions", "jobs"}
+RUNNING = {"instanceTemplates", "regionInstanceTemplates", "functions", "jobs", "services"}
 LOGGING = {"metrics": "logMetrics"}
 PUBLIC = {"testIamPermissions", "queryTestablePermissions"}
 """Verbs open to every caller: https://cloud.google.com/iam/docs/testing-permissions"""

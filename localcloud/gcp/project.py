@@ -43,3 +43,8 @@ class Project:
 
     def account_exists(self, email: str) -> bool:
         return self.resources.get(f"iam/projects/{self.project}/serviceAccounts/{email}") is not None
+
+    def owner(self) -> str:
+        """The principal as which Google itself reads and writes in the project: it needs no grant there."""
+        bindings = self.resources.policy(f"cloudresourcemanager/projects/{self.project}")["bindings"]
+        return next(binding["members"][0] for binding in bindings if binding["role"] == "roles/owner")

@@ -30,7 +30,8 @@ PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.machine_types:MachineTypes",
     "localcloud.gcp.compute.api:Compute",
     "localcloud.gcp.functions.plugin:Functions",
-    "localcloud.gcp.functions.plugin:Invocations",
+    "localcloud.gcp.functions.services:RunServices",
+    "localcloud.gcp.functions.services:Invocations",
     "localcloud.gcp.functions.scheduler:CloudScheduler",
 )
 """`module:Class` of every active service, in the order in which they are asked and started."""

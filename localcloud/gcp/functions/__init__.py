@@ -1,1 +1,1 @@
-"""Cloud Functions whose source runs as a process, and the scheduler that calls them."""
+"""Services of Cloud Run and functions, which run as processes, and the scheduler that calls them."""

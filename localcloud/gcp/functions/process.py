@@ -1,20 +1,17 @@
-"""One version of a function: its unpacked source, and a process that serves it from the first call on."""
+"""A program of Cloud Run's: a process that serves HTTP from the first call on."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import shutil
 import socket
 import subprocess
-import sys
-import threading
 import time
 import urllib.error
 import urllib.request
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from localcloud.gcp.compute.metadata import Metadata
@@ -23,58 +20,46 @@ from localcloud.gcp.wire import Response, ServedApi, listen
 START_SECONDS = 300.0
 
 
-class BuildError(Exception):
-    """The source cannot be built."""
-
-
 class Process:
-    """A function.
+    """A program that listens on the port of its variable `PORT`.
+
+    Source: https://cloud.google.com/run/docs/container-contract
 
     Args:
-        folder: Folder for its source; it is emptied.
-        archive: The zip with `main.py` at its root.
-        entry: Name of the function in main.py.
+        command: The program and its arguments.
+        folder: Where it runs. Its output goes to a file beside this folder.
         environment: All of its variables except those that this class adds.
         metadata: The metadata it sees, and tokens of its account.
-
-    Raises:
-        BuildError: The archive has no main.py that can be compiled.
     """
 
     def __init__(
-        self, folder: Path, archive: bytes, entry: str, environment: Mapping[str, str], metadata: Metadata
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], metadata: Metadata
     ) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        try:
-            with zipfile.ZipFile(io.BytesIO(archive)) as source:
-                source.extractall(folder)
-            text = (folder / "main.py").read_text()
-            compile(text, "main.py", "exec")
-        except (zipfile.BadZipFile, OSError, SyntaxError, ValueError) as error:
-            raise BuildError(f"Build failed: {error}") from None
-        self._folder, self._entry, self._environment = folder, entry, dict(environment)
+        self._command, self._folder, self._environment = list(command), folder, dict(environment)
         self._metadata = metadata
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._log = folder.parent / f"{folder.name}.log"
         self._read = self._log.stat().st_size if self._log.exists() else 0
         self._process: subprocess.Popen[bytes] | None = None
         self._served: ServedApi | None = None
         self._port = 0
 
-    def call(self, method: str, body: bytes, seconds: float, spawn: Callable[..., Any]) -> Response:
-        """Call the function, one call at a time. After this many seconds it is ended, and the answer is 504.
+    def call(
+        self, method: str, body: bytes, headers: Mapping[str, str], seconds: float, spawn: Callable[..., Any]
+    ) -> Response:
+        """Call the program, one call at a time. After this many seconds it is ended, and the answer is 504.
 
         Args:
             method: HTTP method.
             body: Body of the request.
+            headers: Headers of the request.
             seconds: Limit on the wall clock.
             spawn: Runs a function in a long-lived thread: a process ends with the thread that started it.
         """
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start(spawn)
-            request = urllib.request.Request(f"http://127.0.0.1:{self._port}/", body, method=method)
+            request = urllib.request.Request(f"http://127.0.0.1:{self._port}/", body, dict(headers), method=method)
             try:
                 with urllib.request.urlopen(request, timeout=seconds) as answer:
                     return Response(answer.status, answer.read(), {"Content-Type": answer.headers.get_content_type()})
@@ -96,16 +81,16 @@ class Process:
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": "/tmp",
             "PYTHONUNBUFFERED": "1",
+            "PORT": str(self._port),
             "GCE_METADATA_HOST": f"127.0.0.1:{self._served.port}",
             "GCE_METADATA_IP": f"127.0.0.1:{self._served.port}",
             **self._environment,
         }
         die = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-        command = [*die, sys.executable, str(Path(__file__).parent / "runtime.py"), str(self._port), self._entry]
         with self._log.open("ab") as log:
             self._process = spawn(
-                subprocess.Popen, command, cwd=self._folder, env=environment, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
+                subprocess.Popen, [*die, *self._command], cwd=self._folder, env=environment, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         end = time.monotonic() + START_SECONDS
         while self._process is not None and self._process.poll() is None and time.monotonic() < end:
@@ -116,6 +101,8 @@ class Process:
     def lines(self) -> list[str]:
         """The complete lines printed since the last call."""
         with self._lock:
+            if not self._log.exists():
+                return []
             with self._log.open("rb") as log:
                 log.seek(self._read)
                 whole = log.read().rpartition(b"\n")

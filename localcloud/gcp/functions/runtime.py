@@ -1,4 +1,4 @@
-"""Serves a function's entry point. It runs as a script in the folder of the source; arguments: port, entry point.
+"""Serves a function's entry point. It runs as a script in the folder of the source; argument: entry point.
 
 It imports only the standard library. It takes one call at a time, like a function with a concurrency of 1.
 A function's prints go to this script's output, as does the traceback of one that raises; the answer is then 500.
@@ -32,7 +32,7 @@ def answer(result: Any) -> tuple[bytes, int, dict[str, str]]:
 def main() -> None:
     """Import the source, then serve until the process is ended."""
     sys.path.insert(0, os.getcwd())
-    entry = getattr(importlib.import_module("main"), sys.argv[2])
+    entry = getattr(importlib.import_module("main"), sys.argv[1])
 
     class FunctionHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -54,7 +54,7 @@ def main() -> None:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class has it so
             """Calls are the caller's to log."""
 
-    HTTPServer(("127.0.0.1", int(sys.argv[1])), FunctionHandler).serve_forever()
+    HTTPServer(("127.0.0.1", int(os.environ["PORT"])), FunctionHandler).serve_forever()
 
 
 main()

@@ -1,15 +1,17 @@
-"""Functions as processes, and the scheduler that calls them. Not proved: Google's build, and what Cloud Run adds."""
+"""Services and functions as processes, and the scheduler that calls them. Not proved: Google's build and ingress."""
 
 from __future__ import annotations
 
 import io
 import json
+import sys
 import tempfile
 import textwrap
 import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,26 @@ def entry(request):
     account = "instance/service-accounts/default"
     return {"calls": calls, "given": os.environ["GIVEN"], "leaks": os.environ.get("LEAKS"),
             "email": metadata(account + "/email"), "token": json.loads(metadata(account + "/token"))["access_token"]}
+"""
+
+
+SERVICE = """
+import http.server, json, os, pathlib, urllib.request
+
+calls = pathlib.Path(os.environ["CALLS"])
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        address = f"http://{os.environ['GCE_METADATA_HOST']}/computeMetadata/v1/instance/service-accounts/default/email"
+        asked = urllib.request.Request(address, headers={"Metadata-Flavor": "Google"})
+        account = urllib.request.urlopen(asked, timeout=60).read().decode()
+        status = 200 if calls.exists() else 500
+        with calls.open("a") as log:
+            print(json.dumps([account, self.headers["X-CloudScheduler-ScheduleTime"], status]), file=log)
+        self.send_response(status)
+        self.end_headers()
+
+http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
 
 
@@ -236,11 +258,46 @@ def test_a_job_says_how_its_last_call_ended(made: Made, uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"schedule": "every day"}, {"timeZone": "Europe/Vienna"}, {"retryConfig": {"retryCount": 2}}]
+    "more", [{"schedule": "every day"}, {"timeZone": "Europe/Atlantis"}, {"pubsubTarget": {"topicName": "t"}}]
 )
 def test_a_job_that_is_not_known_is_refused(made: Made, uri: str, more: dict[str, Any]) -> None:
     with pytest.raises(RestError):
         made.job("wrong", uri, **more)
+
+
+def test_a_turned_clock_calls_each_time_of_a_zone_and_a_failure_again(tmp_path: Path) -> None:
+    """The night of 28 March 2027 has no half past two in Berlin."""
+    with Made(tmp_path / "gcp") as made:
+        made.controls["scheduler/pause"]({"paused": True})
+        program, calls = tmp_path / "program.py", tmp_path / "calls"
+        program.write_text(SERVICE)
+        container = {
+            "image": "docker.io/library/python",
+            "command": [sys.executable],
+            "args": [str(program)],
+            "env": [{"name": "CALLS", "value": str(calls)}],
+        }
+        service = {"template": {"containers": [container], "serviceAccount": made.email("function"), "timeout": "60s"}}
+        made.call("run", "POST", f"v2/{PLACE}/services?serviceId=sender", service)
+        binding = {"role": "roles/run.invoker", "members": [f"serviceAccount:{made.email('caller')}"]}
+        made.call("run", "POST", f"v2/{PLACE}/services/sender:setIamPolicy", {"policy": {"bindings": [binding]}})
+        uri = made.call("run", "GET", f"v2/{PLACE}/services/sender")["uri"]
+        assert made.ask(uri, "stranger")[0] == 403
+        retry = {"retryCount": 3, "minBackoffDuration": "5s"}
+        job = made.job("nightly", uri, schedule="30 2 * * *", timeZone="Europe/Berlin", retryConfig=retry)
+
+        def turn(job: str, day: int) -> list[str]:
+            to = datetime(2027, 3, day, 12, tzinfo=UTC).timestamp()
+            return made.controls["scheduler/turn"]({"to": to, "job": job})
+
+        assert turn("none", 26) == []
+        assert turn("nightly", 29) == ["nightly 2027-03-27T01:30:00.000000Z", "nightly 2027-03-29T00:30:00.000000Z"]
+        seen = [json.loads(line) for line in calls.read_text().splitlines()]
+        assert seen[0] == [made.email("function"), "2027-03-27T01:30:00.000000Z", 500], "the first call fails"
+        assert [each[2] for each in seen] == [500, 200, 200]
+        assert made.call("cloudscheduler", "GET", job).get("status", {}) == {}
+        made.call("run", "DELETE", f"v2/{PLACE}/services/sender")
+        assert made.ask(uri, "caller")[0] in (403, 404)
 
 
 @pytest.mark.parametrize(

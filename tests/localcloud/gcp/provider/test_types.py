@@ -19,6 +19,7 @@ pytestmark = pytest.mark.xdist_group("localcloud-gcp-provider")
 REGION = "us-central1"
 BILLING_ACCOUNT = "012345-6789AB-CDEF01"
 ERRORS, WARNINGS = "severity >= ERROR", "severity >= WARNING"
+OWNER = "deployer@localcloud-project.iam.gserviceaccount.com"
 IMAGE = "projects/cos-cloud/global/images/family/cos-stable"
 
 
@@ -73,6 +74,30 @@ class Life:
 
 # tests/engine creates, refreshes and deletes the other types.
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (
+        "gcp:cloudrunv2/service:Service",
+        {
+            "location": REGION,
+            "ingress": "INGRESS_TRAFFIC_INTERNAL_ONLY",
+            "template": {
+                "serviceAccount": OWNER,
+                "timeout": "60s",
+                "scaling": {"maxInstanceCount": 1},
+                "containers": [
+                    {
+                        "image": "docker.io/library/python",
+                        "commands": ["/tidemill/tidemill-worker"],
+                        "args": ["sender"],
+                        "envs": [{"name": "A", "value": "b"}],
+                        "resources": {"limits": {"memory": "512Mi"}},
+                    }
+                ],
+            },
+            "deletionProtection": False,
+            "labels": {"a": "b"},
+        },
+        {"ingress": "INGRESS_TRAFFIC_ALL"},
+    ),
     ("gcp:pubsub/topic:Topic", {"labels": {"a": "b"}}, {"labels": {"a": "c"}, "messageRetentionDuration": "86400s"}),
     (
         "gcp:filestore/instance:Instance",
