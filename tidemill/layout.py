@@ -31,6 +31,8 @@ REMOVALS = "removals"
 
 JOURNAL = f"{JOBS}/.journal"
 """An entry per submitted job, newest last, so that `tidemill jobs` reads few names."""
+ENDS = f"{JOBS}/.ends"
+"""Notes of jobs that have ended, so that `tidemill jobs --state` reads few of them."""
 DOCTOR_PROBE = f"{JOBS}/doctor"
 """The one object that `tidemill doctor` overwrites: submitters may not delete. It expires with the jobs."""
 CREATE_PROBE = f"{JOBS}/conditional-create"
@@ -63,6 +65,17 @@ class ChunkKey(NamedTuple):
 
 def code(job: str, sha256: str) -> str:
     return f"{JOBS}/{job}/code/{sha256}.tar.zst"
+
+
+def end(job: str, rounds: int, state: str) -> str:
+    """The note of a job's state once it has so many rounds."""
+    return f"{ENDS}/{job}~{rounds}~{state}"
+
+
+def parse_end(name: str) -> tuple[str, int, str]:
+    """Job, rounds and state of a name in `.ends/`."""
+    job, rounds, state = name.rsplit("/", 1)[1].split("~")
+    return job, int(rounds), state
 
 
 def identity(job: str) -> str:

@@ -142,7 +142,7 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     asked = dict(given)
     command, asked["function"] = _program(ctx.obj or (), asked.pop("shell"), asked["function"])
     for keyword in ("tags", "inputs", "metrics", "env"):
-        asked[keyword] = _pairs(keyword, asked[keyword])
+        asked[keyword] = pairs(keyword, asked[keyword])
     asked["state"] = _state(asked)
     return asked | {"command": command, "log": remarks(ctx)}
 
@@ -199,10 +199,15 @@ def _program(words: tuple[str, ...], shell: bool, function: str | None) -> tuple
     return ["/bin/sh", "-c", words[0]], None
 
 
-def _pairs(keyword: str, texts: Sequence[str]) -> dict[str, str]:
+def pairs(keyword: str, texts: Sequence[str]) -> dict[str, str]:
+    """The pairs of a repeatable option that takes KEY=VALUE.
+
+    Raises:
+        UsageError: It is not of this form.
+    """
     about = OPTIONS[keyword]
-    pairs = [text.partition("=") for text in texts]
-    for text, (key, equals, _) in zip(texts, pairs, strict=True):
+    split = [text.partition("=") for text in texts]
+    for text, (key, equals, _) in zip(texts, split, strict=True):
         if not key or not equals:
             raise click.UsageError(f"{about.flags(keyword)[0]} is {text!r}; allowed: {about.metavar}.")
-    return {key: value for key, _, value in pairs}
+    return {key: value for key, _, value in split}

@@ -1,7 +1,8 @@
-"""Values of options: a duration and a size mean the same wherever they are typed."""
+"""Values of options: a duration, a size and a time mean the same wherever they are typed."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -40,3 +41,21 @@ class Size(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         size = mebibytes_of(str(value))
         return size if size is not None else self.fail(f"{value!r} is not a size. Use MiB, or 512M, 2G.", param, ctx)
+
+
+class Moment(click.ParamType[datetime]):
+    """A time: a duration ago with its unit (`10m`), or ISO 8601, local where it names no zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            # A bare number may be a date: 20261121.
+            if not value.isdecimal() and (ago := seconds_of(value)) is not None:
+                return datetime.now(UTC) - timedelta(seconds=ago)
+            return datetime.fromisoformat(value).astimezone(UTC)
+        except (ValueError, OverflowError):
+            use = "Use a time ago (90s, 10m, 1.5h, 3d), or 2026-11-21T09:30 (local, or with a zone: Z, +01:00)."
+            return self.fail(f"{value!r} is not a time. {use}", param, ctx)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,13 +10,13 @@ from tidemill.client.estimate.request import EstimateRequest
 from tidemill.client.health.queues import QueueInfo, read_queues
 from tidemill.client.housekeeping import Housekeeping
 from tidemill.client.job import Job
-from tidemill.client.journal import find_spec, newest_specs
+from tidemill.client.journal import find_spec
 from tidemill.client.keywords import KEYWORDS, naming_mistakes, taking
 from tidemill.client.secrets import PersonalSecrets, store_of
 from tidemill.client.sending.train import training
-from tidemill.client.site import Log, Site, read_site
+from tidemill.client.site import Site, read_site
+from tidemill.client.watch.job_filter import JobsRequest
 from tidemill.client.watch.job_rows import JobRow, job_rows
-from tidemill.clouds.account import ignore
 from tidemill.descriptor import Descriptor
 from tidemill.request import JobRequest
 from tidemill.services.backend import Backend
@@ -327,15 +326,18 @@ class Pipeline:
         """
         return Job(self.site, find_spec(self.store, job))
 
-    def jobs(self, limit: int = 20, log: Log = ignore) -> list[JobRow]:
-        """The newest jobs, the newest first. The queue is asked about those that have not ended; `log` is told those
-        whose spec cannot be read.
+    @taking(JobsRequest)
+    def jobs(self, request: JobsRequest) -> list[JobRow]:
+        """The newest jobs, the newest first. The queue is asked about those that have not ended.
+
+        Raises:
+            CallerError: Which argument, its value, what is allowed, what to do.
 
         Example:
-            >>> [row.job for row in pipeline.jobs()]
+            >>> [row.job for row in pipeline.jobs(name="til*", state="failed")]
             ['tiles-...']
         """
-        return job_rows(self.site, islice(newest_specs(self.store, passed_over=log), limit))
+        return job_rows(self.site, request)
 
     def queues(self) -> list[QueueInfo]:
         """Every queue with its state, in the order of their names.

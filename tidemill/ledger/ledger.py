@@ -15,6 +15,7 @@ from tidemill.job import JobSpec
 from tidemill.ledger.chosen_rows import ChosenRows
 from tidemill.ledger.chunk import ChunkLedger
 from tidemill.ledger.documents import UnreadableError, parse_document, read_document
+from tidemill.ledger.ends import note_round
 from tidemill.ledger.listing import Counts, Listing, combine, in_parts, read_names
 from tidemill.ledger.outcome_sources import OutcomeSources, ended_chunks
 from tidemill.ledger.records import Outcome
@@ -86,6 +87,8 @@ class Ledger:
                 of its containers reads and keeps the lists of all.
         """
         name, written = layout.round_(self.job, round_.round), round_
+        if round_.round:
+            note_round(self.store, self.job, round_.round)
         if apart and round_.chunks_total > INLINE_CHUNKS and round_.arrays[0].chunks is not None:
             written, data = round_.apart()
             self.store.put(layout.chosen(self.job, round_.round, str(written.chosen)), data)

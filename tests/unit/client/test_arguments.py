@@ -71,7 +71,7 @@ WRONG = {
     "size of advice": (lambda p: p.advise(memory="2 cows"), "memory is '2 cows'; it must be a size such as"),
     "keyword of a list": (
         lambda p: p.jobs(limt=3),
-        "`jobs` has no setting 'limt'. Did you mean 'limit'? It has: limit, log.",
+        "`jobs` has no setting 'limt'. Did you mean 'limit'? It has: limit, log, name,",
     ),
     "keyword of a constructor": (
         lambda p: here(worker=2),

@@ -6,10 +6,12 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidemill.cli.job_options import pairs
+from tidemill.cli.kinds import Moment
 from tidemill.cli.known_jobs import note_jobs
 from tidemill.cli.options import common, load, pipeline_uri
 from tidemill.cli.show import show_json, show_table
@@ -22,10 +24,20 @@ HEADER = ("job", "state", "items", "succeeded", "failed", "queue", "user", "subm
 
 @click.command()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, the newest first.")
+@click.option("--user", help="Only jobs that this person sent.")
+@click.option("--state", multiple=True, help="Only jobs in this state, such as failed. Repeatable: one holds.")
+@click.option("--queue", help="Only jobs of this queue.")
+@click.option(
+    "--tag", "tags", metavar="KEY=VALUE", multiple=True, help="Only jobs with this tag. Repeatable: all hold."
+)
+@click.option("--name", metavar="PATTERN", help="Only jobs of this name, or of names such as 'nightly-*'.")
+@click.option("--since", type=Moment(), metavar="TIME", help="Only jobs sent since TIME: 2h, 3d or 2026-11-21T09:30.")
+@click.option("--until", type=Moment(), metavar="TIME", help="Only jobs sent until TIME.")
 @common
-def command(limit: int, pipeline: str | None, as_json: bool) -> int:
+def command(*, pipeline: str | None, as_json: bool, **wanted: Any) -> int:
     """List the newest jobs with their states. `tidemill status JOB` says more of one."""
-    rows = load(pipeline).jobs(limit, partial(click.echo, err=True))
+    wanted["tags"] = pairs("tags", wanted["tags"])
+    rows = load(pipeline).jobs(log=partial(click.echo, err=True), **wanted)
     note_jobs(pipeline_uri(pipeline), [row.job for row in rows])
     if as_json:
         show_json({"jobs": [asdict(row) for row in rows]})
@@ -34,6 +46,8 @@ def command(limit: int, pipeline: str | None, as_json: bool) -> int:
     year = f"{datetime.now(UTC):%Y-}" if sys.stdout.isatty() else ""
     header = (*HEADER[:-1], "sent (UTC)") if year else HEADER
     show_table(header, [cells(row, year) for row in rows])
+    if len(rows) == wanted["limit"] and sys.stderr.isatty():
+        click.echo(f"Older ones: --until {rows[-1].created_at}", err=True)
     return 0
 
 

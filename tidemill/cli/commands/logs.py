@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidemill.cli.kinds import Moment
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import show_json, show_origins
-from tidemill.figures import seconds_of
 from tidemill.visible import json_line, visible
 
 if TYPE_CHECKING:
@@ -21,24 +21,6 @@ if TYPE_CHECKING:
 
 
 ALONE = {"--item": "item", "--grep": "text", "--regex": "regex", "--limit": "limit", "--follow": "follow"}
-
-
-class Moment(click.ParamType[datetime]):
-    """A time: a duration ago with its unit (`10m`), or ISO 8601, local where it names no zone."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            # A bare number may be a date: 20261121.
-            if not value.isdecimal() and (ago := seconds_of(value)) is not None:
-                return datetime.now(UTC) - timedelta(seconds=ago)
-            return datetime.fromisoformat(value).astimezone(UTC)
-        except (ValueError, OverflowError):
-            use = "Use a time ago (90s, 10m, 1.5h, 3d), or 2026-11-21T09:30 (local, or with a zone: Z, +01:00)."
-            return self.fail(f"{value!r} is not a time. {use}", param, ctx)
 
 
 @click.command()

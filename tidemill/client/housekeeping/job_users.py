@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from tidemill import layout
-from tidemill.client.journal import job_ids, known_spec
+from tidemill.client.journal import Journal, known_spec
 from tidemill.errors import DamagedError
 from tidemill.job import JOB_PATTERN, JobSpec
 from tidemill.store import Store
@@ -28,7 +28,7 @@ class JobUsers:
     def look(self) -> None:
         """Read the specs that have come since the last look."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            for spec in filter(None, in_order(pool, self._spec, job_ids(self._store) - self._read)):
+            for spec in filter(None, in_order(pool, self._spec, Journal(self._store).ids() - self._read)):
                 self._read.add(spec.job)
                 for job in _uses(self._store, spec):
                     self._users.setdefault(job, []).append(spec.job)

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tidemill import layout
-from tidemill.client.journal import job_ids, known_spec
+from tidemill.client.journal import Journal, known_spec
 from tidemill.client.program.newer_files import changed_at, named_inputs
 from tidemill.client.sending.program_files import ProgramFiles
 from tidemill.client.site import Site
@@ -50,6 +50,7 @@ def known_identity(store: Store, job: str) -> JobIdentity | None:
 
 def matching_job(
     site: Site,
+    journal: Journal,
     draft: JobSpec,
     identity: JobIdentity,
     program: ProgramFiles,
@@ -63,6 +64,7 @@ def matching_job(
 
     Args:
         site: Where the job goes.
+        journal: The jobs that are there.
         draft: The spec without what depends on the items.
         identity: Its items and files.
         program: The files, those of its code apart.
@@ -74,7 +76,7 @@ def matching_job(
         return new_job_id(draft.name), None
     draft = draft.model_copy(update={"code": code})
     in_place = digest_of(program.in_place) if site.local and program.in_place else None
-    there = job_ids(site.store, draft.name)
+    there = journal.ids(draft.name)
     job, newest = _newest(site.store, there, draft, identity, in_place)
     if newest is None and in_place:
         newest = _of_earlier_version(site.store, there, draft, identity, program.in_place)

@@ -20,7 +20,7 @@ from itertools import islice
 
 from tidemill import layout
 from tidemill.client.items.spool import Spool
-from tidemill.client.journal import known_spec, newest_specs
+from tidemill.client.journal import Journal, known_spec
 from tidemill.client.sending.identity import IDENTITY, JobIdentity, image_content, known_identity
 from tidemill.client.site import Site
 from tidemill.client.upload.versions import Versions
@@ -145,14 +145,13 @@ def recipe_of(spec: JobSpec, identity: JobIdentity) -> str:
 
 
 def find_standing(
-    site: Site, request: JobRequest, draft: JobSpec, recipe: str, spool: Spool, *, versions: Versions
+    site: Site, request: JobRequest, draft: JobSpec, recipe: str, spool: Spool, *, journal: Journal, versions: Versions
 ) -> Standing:
     """Find the outcomes that stand for the items of a new job. Nothing is written."""
     oldest = _oldest(site)
     picked = _Picked(spool)
     standing = Standing(spool.count, SharedOutcomes([], b""), versions.copy())
-    earlier_jobs = newest_specs(site.store, draft.name, passed_over=request.log)
-    for spec in islice(earlier_jobs, EARLIER_JOBS):
+    for spec in islice(journal.specs(draft.name), EARLIER_JOBS):
         standing.newest = standing.newest or spec
         if not picked.left:
             break

@@ -13,7 +13,7 @@ from tidemill.client.estimate.expected_cost import expected
 from tidemill.client.health.preflight import check_store
 from tidemill.client.items.spool import Spool
 from tidemill.client.job import Job
-from tidemill.client.journal import enter, newest_specs
+from tidemill.client.journal import Journal, enter
 from tidemill.client.plan.chunks import Plan, of_items_to_run, plan_chunks
 from tidemill.client.plan.state_settings import check_paired
 from tidemill.client.rounds.enqueue import enqueue, write_first_round
@@ -26,7 +26,6 @@ from tidemill.client.sending.standing import Standing, find_standing, goes_on, r
 from tidemill.client.site import Log, Site
 from tidemill.client.upload.meter import unwatched
 from tidemill.client.upload.versions import Versions, versions_of
-from tidemill.clouds.account import ignore
 from tidemill.code import CodeArchive, upload
 from tidemill.ending.address import keep_address
 from tidemill.errors import CallerError
@@ -66,14 +65,17 @@ def _submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]
     program = program_files(site, draft, draft.inputs, checked.packed)
     identity = JobIdentity(items=spool.digest, chunk_size=request.chunk_size, files=program.files)
     versions = versions_of(site.store, spool) if named else Versions()
-    find = partial(matching_job, site, draft, identity, program, code=code, named=named)
+    journal = Journal(site.store, request.log)
+    find = partial(matching_job, site, journal, draft, identity, program, code=code, named=named)
     job, existing = find(force=request.force)
     sharing = request.changed or request.new
     if sharing and existing is not None and not goes_on(site, existing, versions, request):
         job, existing = find(force=True)
     compared = existing is None and named and not request.force
     standing = (
-        find_standing(site, request, draft, recipe_of(draft, identity), spool, versions=versions) if compared else None
+        find_standing(site, request, draft, recipe_of(draft, identity), spool, journal=journal, versions=versions)
+        if compared
+        else None
     )
     shared = standing if sharing else None
     plan = checked.plan if shared is None else _plan(checked, request, shared)
@@ -101,7 +103,7 @@ def _submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]
     sent = _send(site, spec, existing, spool, plan, packed=checked.packed, named=named, log=request.log)
     if not named or existing is not None:
         return sent, None
-    earlier = _earlier(site, sent.spec) if standing is None else standing.newest
+    earlier = _earlier(journal, sent.spec) if standing is None else standing.newest
     if earlier is None:
         return sent, None
     found = _difference(site, earlier, sent.spec, identity, checked.packed, log=request.log)
@@ -120,8 +122,8 @@ def _plan(checked: CheckedRequest, request: JobRequest, standing: Standing) -> P
     return of_items_to_run(checked.plan, left, standing.runs(), request.max_parallel)
 
 
-def _earlier(site: Site, spec: JobSpec) -> JobSpec | None:
-    return next((one for one in newest_specs(site.store, spec.name, passed_over=ignore) if one.job != spec.job), None)
+def _earlier(journal: Journal, spec: JobSpec) -> JobSpec | None:
+    return next((one for one in journal.specs(spec.name) if one.job != spec.job), None)
 
 
 def _difference(
@@ -172,8 +174,8 @@ def _send(
         spec = spec.model_copy(update={"manifest": made.sha256, "chunks_total": made.chunks, "chunk_size": size})
         # Of two submits at once the first spec counts: the job is the same, only who and when may differ.
         if not site.store.create(layout.spec(spec.job), spec.model_dump_json().encode()).ours:
-            standing = ledger.spec()
-            if standing.shared != spec.shared:
+            shares, spec = spec.shared, ledger.spec()
+            if spec.shared != shares:
                 raise _OvertakenError
         enter(site.store, spec)
         if spec.shared is None:

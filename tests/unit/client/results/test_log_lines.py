@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.cli.commands import logs as verb
+from tidemill.cli.kinds import Moment
 from tidemill.client.rounds import deliveries
 from tidemill.clouds.account import LogLine
 
@@ -87,7 +88,7 @@ def test_following_begins_where_it_is_told(sent, patch_time):
     [("90s", 90), ("10m", 600), ("2h", 7200), ("3d", 259_200), ("1.5h", 5400)],
 )
 def test_a_time_ago(typed, ago):
-    moment = verb.Moment().convert(typed, None, None)
+    moment = Moment().convert(typed, None, None)
     assert abs((datetime.now(UTC) - moment).total_seconds() - ago) < 5
 
 
@@ -101,13 +102,13 @@ def test_a_time_ago(typed, ago):
     ],
 )
 def test_a_time_of_the_clock(typed, moment):
-    assert verb.Moment().convert(typed, None, None) == moment
+    assert Moment().convert(typed, None, None) == moment
 
 
 @pytest.mark.parametrize("typed", ["yesterday", "10", "m", "-3m", "99999999999d", "2026-13-01"])
 def test_what_is_no_time_is_told(typed):
     with pytest.raises(Exception, match="10m"):
-        verb.Moment().convert(typed, None, None)
+        Moment().convert(typed, None, None)
 
 
 def test_a_line_can_show_its_time(sent):
