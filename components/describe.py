@@ -12,8 +12,8 @@ from tidemill import services
 from tidemill.descriptor import SPEC_VERSION, Descriptor
 
 from . import machines
-from .config import Queue, StackConfig
-from .config.mirror_models import in_mirror
+from .config import Arrival, Queue, Schedule, StackConfig
+from .config.registry_models import in_mirror
 from .outputs import whole
 
 
@@ -34,8 +34,14 @@ def describe(
     log_group: pulumi.Input[str],
     queues: Sequence[Described],
     secrets: pulumi.Input[str] | None = None,
+    events: Mapping[str, pulumi.Input[str]] | None = None,
 ) -> pulumi.Output[dict[str, Any]]:
-    """The descriptor as plain data, checked against its model once all its values are known."""
+    """The descriptor as plain data, checked against its model once all its values are known.
+
+    Args:
+        events: Where the events of new files wait, by the name of their arrivals: the URL of a queue of SQS, or the
+            full name of a subscription of Pub/Sub.
+    """
     blocks = {name: {**block, **_service(config, name)} for each in queues for name, block in each.described().items()}
     for name, block in blocks.items():
         for image, reference in config.queues[name].images.items():
@@ -56,6 +62,11 @@ def describe(
             "max_spec": SPEC_VERSION,
             "channels": config.monitoring.job_channels,
             "secrets": secrets,
+            "schedules": {name: _sent(config, each) for name, each in config.schedules.items()},
+            "arrivals": {
+                name: {**_sent(config, each), "queue": (events or {}).get(name)}
+                for name, each in config.arrivals.items()
+            },
         }
     )
     return content.apply(_checked)
@@ -65,6 +76,11 @@ def _service(config: StackConfig, queue: str) -> dict[str, str]:
     """A queue's service, which is left out where it is the cloud's own."""
     service = services.of_queue(config.cloud, config.queues[queue])
     return {} if service == services.of_cloud(config.cloud) else {"service": service.name}
+
+
+def _sent(config: StackConfig, each: Schedule | Arrival) -> dict[str, Any]:
+    """A schedule or arrivals with the queues that their template may use."""
+    return {**each.model_dump(), "queues": each.queues or [*config.queues]}
 
 
 def _checked(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -179,6 +179,36 @@ class NotifyTarget(_Model):
     topic: str | None = None
 
 
+class _Sent(_Model):
+    """A template that the sender sends."""
+
+    template: Name
+    queues: list[str] = Field(description="The queues that the sender submits to.")
+
+
+class Schedule(_Sent):
+    """A template and the times at which it is sent."""
+
+    cron: str = Field(description="Minute, hour, day of the month, month and day of the week.")
+    timezone: str = Field(default="UTC", description="The zone of `cron`, of the IANA database.")
+    overlap: Literal["skip", "wait", "allow"] = Field(
+        default="skip", description="What happens while the job of the time before has not ended."
+    )
+
+
+class Arrival(_Sent):
+    """A template and the place of the files that it is sent for."""
+
+    prefix: str = Field(description="URI of the bucket, or the beginning of the URIs of the files.")
+    settle_minutes: int = Field(description="Minutes without a new file before the template is sent.")
+    most_per_hour: int = Field(description="The most jobs in an hour.")
+    queue: str | None = Field(
+        default=None,
+        description="Where the bucket's events wait: the URL of a queue of SQS, or the full name of a subscription of "
+        "Pub/Sub. Null where nothing is told of new files.",
+    )
+
+
 class Descriptor(_Model):
     """A team's pipeline in one environment, as `pipeline.json` holds it.
 
@@ -219,7 +249,16 @@ class Descriptor(_Model):
         default=None,
         description="Days after which jobs and uploads are deleted; null for never.",
     )
-
+    schedules: dict[str, Schedule] = Field(
+        default_factory=dict,
+        exclude_if=lambda schedules: not schedules,
+        description="Templates that are sent at times, by the schedule's name.",
+    )
+    arrivals: dict[str, Arrival] = Field(
+        default_factory=dict,
+        exclude_if=lambda arrivals: not arrivals,
+        description="Templates that are sent when files have arrived, by name.",
+    )
     secrets: str | None = Field(
         default=None,
         exclude_if=lambda secret: secret is None,

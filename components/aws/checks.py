@@ -14,10 +14,10 @@ from ..config.checks.personal_secrets import check_person
 from ..config.checks.place import check_region
 from ..config.checks.policies import check_policies
 from ..config.errors import ConfigError, key_path, missing, shown
-from ..config.mirror_models import ECR
-from ..config.models import Budget, Images, Logs, StackConfig, Store
+from ..config.models import Budget, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.network_models import NewNetwork
+from ..config.registry_models import ECR, Images
 from ..config.shared_models import SharedConfig
 from ..config.types import AWS_KEY, AWS_PERSON, AWS_PRINCIPAL, SNS_TOPIC
 

@@ -10,7 +10,7 @@ import pulumi_aws as aws
 
 from ..base import as_args, child_name, token
 from ..config import Registry, StackConfig, part
-from ..config.mirror_models import in_mirror
+from ..config.registry_models import in_mirror
 from ..images import named_images
 from .account import account_of
 from .checks import check_registry

@@ -2,9 +2,9 @@
 
 from .checks.images import OTHER_IMAGE
 from .errors import ConfigError, key_path, shown
-from .mirror_models import mirrored, one_name
 from .models import StackConfig
 from .queue_models import Queue
+from .registry_models import mirrored, one_name
 
 
 def in_mirrors(config: StackConfig) -> StackConfig:

@@ -15,18 +15,18 @@ from .budget_models import Budget
 from .file_system_models import FileSystem
 from .import_models import Imports
 from .key_models import Disks, Topics
-from .later import LogsKey, ReadUri, RegistryKey, StoreKey, Text, WriteUri, from_resource, is_plain
-from .mirror_models import Mirrors
+from .later import LogsKey, ReadUri, StoreKey, Text, WriteUri, from_resource, is_plain
 from .model import Model
 from .monitoring_models import Monitoring
 from .network_models import Network
 from .outbound_models import Certificates, Proxy
 from .queue_models import Queue
+from .registry_models import Mirrors, Registry
+from .schedule_models import Arrival, Schedule
 from .types import (
     AWS_KEY,
     POLICY,
     Name,
-    StackName,
     matching,
     unique,
 )
@@ -81,38 +81,6 @@ class Store(Model):
         ge=7,
         le=90,
         description="GCP: days for which a deleted or overwritten object can be restored; billed for its storage.",
-    )
-
-
-class Images(Model):
-    """Image repositories of a stack."""
-
-    repositories: Annotated[list[Name], unique] = Field(
-        default=[],
-        description="AWS: repositories to make in addition to those of the queues' `registry://` images. On GCP one "
-        "repository holds images of every name.",
-    )
-    keep_images: int = Field(
-        default=100, ge=1, le=10_000, description="Images kept in each repository; older ones expire."
-    )
-    expire_untagged_after_days: int = Field(
-        default=14, ge=1, le=3650, description="Days after which untagged images expire."
-    )
-    kms_key: RegistryKey | None = Field(
-        default=None,
-        description="Encrypt images with a KMS key instead of the cloud's own. `create` makes one, about $1 per month "
-        "idle (GCP: about $0.06 per version). Only new repositories take a key: with another one they would be "
-        "replaced, which their protection stops.",
-    )
-
-
-class Registry(Images):
-    """The team's image repositories."""
-
-    shared: StackName | None = Field(
-        default=None,
-        description="A shared stack (folder shared/), such as organization/tidemill-shared/prod, whose registry images "
-        "may also come from, as shared://name:tag or by digest.",
     )
 
 
@@ -223,6 +191,23 @@ class StackConfig(Model):
         description="File systems that the stack makes, by the name that `mounts` gives. Each is billed between jobs "
         "as well; docs/data.md compares them with the object store.",
         examples=[{"shared": {"infrequent_after_days": 30}}, {"shared": {"tier": "basic_hdd", "zone": "a"}}],
+    )
+    schedules: dict[Name, Schedule] = Field(
+        default={},
+        max_length=50,
+        description="Templates that are sent at times, by the schedule's name. They need `worker_image`, which the "
+        "sender is in.",
+        examples=[{"nightly": {"template": "nightly", "cron": "0 2 * * *", "timezone": "Europe/Berlin"}}],
+    )
+    arrivals: dict[Name, Arrival] = Field(
+        default={},
+        max_length=20,
+        description="Templates that are sent when files have arrived, by a name of your choice. They need "
+        "`worker_image`, which the sender is in.",
+        examples=[
+            {"tiles": {"template": "tiles", "prefix": "s3://incoming/tiles/"}},
+            {"tiles": {"template": "tiles", "prefix": "gs://incoming/tiles/"}},
+        ],
     )
     access: Access = Field(
         default=Access(),

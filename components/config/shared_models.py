@@ -10,8 +10,8 @@ from .checks.common import check_range
 from .checks.tags import check_each, check_together
 from .home_files import HomeProject
 from .model import Model
-from .models import Images
 from .network_models import NewNetwork
+from .registry_models import Images
 from .types import matching, unique
 
 _SERVICE = matching(re.compile(r"[a-z0-9][a-z0-9.-]{0,62}"), "the name of a service's endpoint, such as secretsmanager")

@@ -10,10 +10,10 @@ from ..config.checks.images import repository_of, shared_repository_of
 from ..config.checks.imports import check_gcp_imports
 from ..config.checks.personal_secrets import check_person
 from ..config.errors import ConfigError, key_path, shown
-from ..config.mirror_models import ECR
-from ..config.models import Budget, Images, Logs, StackConfig, Store
+from ..config.models import Budget, Logs, StackConfig, Store
 from ..config.monitoring_models import Monitoring
 from ..config.network_models import NewNetwork
+from ..config.registry_models import ECR, Images
 from ..config.shared_models import SharedConfig
 from ..config.types import GCP_KEY, GCP_PERSON, GCP_PRINCIPAL, TOPIC
 

@@ -10,8 +10,8 @@ from tidemill import prices
 from ...rooms import CLOUDS, cloud_room
 from ..errors import ConfigError, key_path, nearest, refuse, shown
 from ..later import is_plain
-from ..mirror_models import ECR
 from ..models import StackConfig
+from ..registry_models import ECR
 
 Named = tuple[tuple[str | int, ...], pulumi.Input[str] | None]
 """A key's place in the config, and its value."""

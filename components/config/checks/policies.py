@@ -10,9 +10,9 @@ import pulumi
 
 from ..errors import ConfigError, key_path
 from ..later import length, plain
-from ..mirror_models import in_mirror
 from ..models import StackConfig
 from ..queue_models import Queue
+from ..registry_models import in_mirror
 from .images import repository_of, shared_repository_of
 
 MOST_MANAGED, MOST_INLINE, MOST_TRUST = 6_144, 10_240, 2_048

@@ -6,7 +6,7 @@ import pytest
 
 from components.config import ConfigError, parse
 from components.config.checks.place import check_place
-from components.config.mirror_models import mirrored
+from components.config.registry_models import mirrored
 from tests.unit.config.examples import GOOD, GOOD_ON_GCP
 
 DIGEST = "@sha256:" + 64 * "a"

@@ -68,11 +68,15 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 def test_every_key_has_a_default_but_the_few_that_cannot():
     required = {name for name, field in fields(StackConfig, set()) if field.is_required()}
     assert required == {
+        "Arrival.prefix",
+        "Arrival.template",
         "Budget.monthly_usd",
         "Budget.notify",
         "Mount.path",
         "Proxy.url",
         "Queue.images",
+        "Schedule.cron",
+        "Schedule.template",
         "StackConfig.environment",
         "StackConfig.queues",
         "StackConfig.team",

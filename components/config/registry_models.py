@@ -1,10 +1,14 @@
-"""Mirrors of registries as plain data, and the references of images in them."""
+"""Registries as plain data: a stack's own, mirrors of others, and the references of images in them."""
 
 import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from .types import matching
+from pydantic import Field
+
+from .later import RegistryKey
+from .model import Model
+from .types import Name, StackName, matching, unique
 
 _HOST = r"(?=[^/]*[.:])[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?"
 _PART = r"[a-z0-9]+([._-]+[a-z0-9]+)*"
@@ -62,3 +66,35 @@ def mirrored(mirrors: Mapping[str, str], image: str) -> str:
     if host == _HUB and "/" not in path:
         path = f"library/{path}"
     return f"{mirrors[host]}/{path}" if host in mirrors else image
+
+
+class Images(Model):
+    """Image repositories of a stack."""
+
+    repositories: Annotated[list[Name], unique] = Field(
+        default=[],
+        description="AWS: repositories to make in addition to those of the queues' `registry://` images. On GCP one "
+        "repository holds images of every name.",
+    )
+    keep_images: int = Field(
+        default=100, ge=1, le=10_000, description="Images kept in each repository; older ones expire."
+    )
+    expire_untagged_after_days: int = Field(
+        default=14, ge=1, le=3650, description="Days after which untagged images expire."
+    )
+    kms_key: RegistryKey | None = Field(
+        default=None,
+        description="Encrypt images with a KMS key instead of the cloud's own. `create` makes one, about $1 per month "
+        "idle (GCP: about $0.06 per version). Only new repositories take a key: with another one they would be "
+        "replaced, which their protection stops.",
+    )
+
+
+class Registry(Images):
+    """The team's image repositories."""
+
+    shared: StackName | None = Field(
+        default=None,
+        description="A shared stack (folder shared/), such as organization/tidemill-shared/prod, whose registry images "
+        "may also come from, as shared://name:tag or by digest.",
+    )
