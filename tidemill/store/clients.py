@@ -13,6 +13,9 @@ from tidemill.errors import CallerError, StoreDeniedError
 from tidemill.store.errors import NO_LOGIN, first_line
 
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+LOGIN = "TIDEMILL_LOGIN"
+"""The variable that says `machine` where a program has the login of the machine on Google Cloud that it runs on, and
+not that of a person. It needs no google-auth, which the worker's image does not have."""
 _RETRY: Any = {
     "max_retries": 6,
     "retry_timeout": timedelta(seconds=60),
@@ -56,9 +59,14 @@ def gcs_store(uri: str, region: str | None, user_login: bool) -> GCSStore:
     options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
     if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
         options["client_options"]["allow_http"] = True
-    if user_login:
+    if user_login and not has_machine_login():
         options["credential_provider"] = _google_login(uri)
     return GCSStore.from_url(uri, **options)
+
+
+def has_machine_login() -> bool:
+    """True if the login is that of the machine; see `LOGIN`."""
+    return os.environ.get(LOGIN) == "machine"
 
 
 OBJECT_STORES: dict[str, Callable[[str, str | None, bool], Any]] = {"s3": s3_store, "gs": gcs_store}

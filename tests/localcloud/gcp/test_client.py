@@ -5,6 +5,7 @@ This cannot prove that Google refuses and answers alike, or that workers run wha
 
 import json
 import os
+import sys
 import time
 from collections import Counter
 
@@ -13,13 +14,16 @@ import google.auth.transport.requests
 import pytest
 
 from localcloud.cloud import GcpCloud
-from localcloud.gcp import project
+from localcloud.gcp import project, seed
+from localcloud.gcp.compute.metadata import Metadata
+from localcloud.gcp.wire import ServedApi, listen
 from tidemill.cli import main
 from tidemill.client import Pipeline
 from tidemill.client.rounds import deliveries
+from tidemill.clouds.gcp import session as gcp_session
 from tidemill.clouds.gcp.session import DeniedError
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Machine, Queue, Rung
-from tidemill.errors import StoreDeniedError
+from tidemill.errors import CloudError, StoreDeniedError
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 
@@ -134,6 +138,32 @@ def test_the_objects_of_a_prefix_become_messages(site, pipeline):
     site.settle("acknowledge", held)
     again = pipeline.submit(COMMAND, "gs://team-store/raw/**.jpg", name="prefix", chunk_size=1)
     assert (again.id, again.enqueued, site.pull()) == (job.id, 0, {})
+
+
+def test_a_machines_login_needs_no_google_auth(site, pipeline, monkeypatch):
+    """The sender runs in the worker's image, which does not have it."""
+    owner = seed.DEPLOYER
+    facts = {"instance": {"service-accounts": {"default": {"email": owner}}}}
+    served = Metadata(lambda: facts, lambda: site.cloud.control("token", principal=f"serviceAccount:{owner}"))
+    site.store.put("raw/1", b"x")
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
+    monkeypatch.setenv("TIDEMILL_LOGIN", "machine")
+    for module in ("google.auth", "google.auth.exceptions", "google.oauth2.credentials"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with listen() as listening:
+        api = ServedApi(listening, served.handle)
+    try:
+        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{api.port}")
+        job = Pipeline.load(URI).submit(COMMAND, ["gs://team-store/raw/1"], name="machine")
+    finally:
+        api.close()
+    assert (job.spec.user, job.enqueued) == (owner, 1)
+    [labels] = site.pull().values()
+    assert labels["job"] == job.id
+    monkeypatch.setenv("GCE_METADATA_HOST", "127.0.0.1:1")
+    monkeypatch.setattr(gcp_session, "PAUSES", (0.0,))
+    with pytest.raises(CloudError, match="the metadata server gives no token"):
+        gcp_session.GoogleSession(site.project).find(site.topic, "pubsub.topics.get")
 
 
 def put_items(site, count: int) -> list[str]:

@@ -1,7 +1,8 @@
 """Google's APIs over plain REST with the caller's own login, and Google's refusals in clear words.
 
 Application default credentials (https://cloud.google.com/docs/authentication/application-default-credentials): a
-person's `gcloud auth application-default login`, a workload identity file, a service account. Endpoints follow the
+person's `gcloud auth application-default login`, a workload identity file, a service account. A program that has the
+login of its machine asks the metadata server instead, without google-auth. Endpoints follow the
 variables that gcloud and Google's own clients read: `CLOUDSDK_API_ENDPOINT_OVERRIDES_<API>` and `PUBSUB_EMULATOR_HOST`.
 """
 
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.clouds.clock import CloudClock
 from tidemill.errors import CallerError, CloudError, one_line
+from tidemill.store.clients import has_machine_login
+from tidemill.store.metadata_server import MetadataServer
 
 if TYPE_CHECKING:
     import requests
@@ -101,6 +104,8 @@ class GoogleSession:
         return self.clock.now()
 
     def user(self) -> str:
+        if self._on_machine:
+            return MetadataServer.here().email()
         credentials = self._logged_in()
         for name in ("service_account_email", "account"):
             address = getattr(credentials, name, None)
@@ -181,6 +186,10 @@ class GoogleSession:
         except MissingError:
             return None
 
+    @property
+    def _on_machine(self) -> bool:
+        return self._credentials is None and has_machine_login()
+
     def _logged_in(self) -> Credentials:
         with self._lock:
             if self._credentials is None:
@@ -196,12 +205,10 @@ class GoogleSession:
         return credentials
 
     def _open(self, login: bool) -> requests.Session:
-        credentials = self._logged_in() if login else None
+        credentials = self._logged_in() if login and not self._on_machine else None
         with self._lock:
             if login and self._session is None:
-                from google.auth.transport.requests import AuthorizedSession
-
-                self._session = _pooled(AuthorizedSession(credentials, refresh_timeout=READ_SECONDS))
+                self._session = _pooled(_authorized(credentials) if credentials else _of_machine())
             if not login and self._plain is None:
                 import requests
 
@@ -209,6 +216,29 @@ class GoogleSession:
             session = self._session if login else self._plain
         assert session is not None
         return session
+
+
+def _authorized(credentials: Credentials) -> requests.Session:
+    from google.auth.transport.requests import AuthorizedSession
+
+    return AuthorizedSession(credentials, refresh_timeout=READ_SECONDS)
+
+
+def _of_machine() -> requests.Session:
+    """A session with the tokens of the account that this machine has."""
+    import requests
+
+    server, session = MetadataServer.here(), requests.Session()
+
+    def log_in(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        try:
+            request.headers["Authorization"] = f"Bearer {server.token()}"
+        except OSError as error:
+            raise requests.ConnectionError(f"the metadata server gives no token: {error}") from error
+        return request
+
+    session.auth = log_in
+    return session
 
 
 def _pooled(session: requests.Session) -> requests.Session:
@@ -263,19 +293,27 @@ def refusal(status: int, text: str, action: str, api: str, project: str) -> tupl
 
 
 def translated(error: Exception, action: str) -> CloudError:
-    from google.auth.exceptions import GoogleAuthError, TransportError
-
     if isinstance(error, CloudError):
         return error
-    if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
+    login, network = _login_errors()
+    if isinstance(error, login) and not isinstance(error, network):
         return CloudError(f"{action}: the Google login is not valid ({one_line(error)}).", f"Log in: {LOGIN}.")
     return CloudError(f"{action}: Google could not be asked ({one_line(error)}).", "Check the network.")
 
 
 def may_pass(error: Exception) -> bool:
     import requests
-    from google.auth.exceptions import GoogleAuthError, TransportError
 
-    if isinstance(error, (requests.ConnectionError, requests.Timeout, TransportError)):
+    login, network = _login_errors()
+    if isinstance(error, (requests.ConnectionError, requests.Timeout, *network)):
         return True
-    return isinstance(error, GoogleAuthError) and error.retryable
+    return isinstance(error, login) and getattr(error, "retryable", False)
+
+
+def _login_errors() -> tuple[tuple[type[Exception], ...], tuple[type[Exception], ...]]:
+    """google-auth's errors, and those among them of the network; none where google-auth is not installed."""
+    try:
+        from google.auth.exceptions import GoogleAuthError, TransportError
+    except ImportError:
+        return (), ()
+    return (GoogleAuthError,), (TransportError,)

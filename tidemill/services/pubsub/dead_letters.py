@@ -10,18 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tidemill.clouds.gcp.messages import EMPTY_PULLS, acknowledge, give_back, pull
 from tidemill.clouds.gcp.session import GoogleSession
 from tidemill.services.backend import DeadLetter
 
-PULL = 1000
-ACKS = 500
-"""Acknowledge ids per request: each has about 200 bytes, and a request at most 512 KiB
-(https://cloud.google.com/pubsub/quotas)."""
-EMPTY_PULLS = 2
-"""Pulls without a message that end the reading: a pull that returns at once may miss messages."""
 MOST = 20_000
 """Letters read at once; when there are more, the rest is seen when these are gone."""
-_CONSUME = "pubsub.subscriptions.consume"
 DELIVERIES = "CloudPubSubDeadLetterSourceDeliveryCount"
 
 
@@ -42,29 +36,24 @@ def forget(session: GoogleSession, subscription: str, job: str, wanted: Callable
             for ack, message in messages.items()
             if (letter := _letter(message)) and message["attributes"]["job"] == job and wanted(letter)
         ]
-        for ids in _parts(gone, ACKS):
-            session.call("pubsub", "POST", f"v1/{subscription}:acknowledge", {"ackIds": ids}, action=_CONSUME)
-            for ack in ids:
-                del messages[ack]
+        acknowledge(session, subscription, gone)
+        for ack in gone:
+            del messages[ack]
     return len(gone)
 
 
 @contextmanager
 def _held(session: GoogleSession, subscription: str) -> Iterator[dict[str, dict[str, Any]]]:
     held: dict[str, dict[str, Any]] = {}
-    path, empty = f"v1/{subscription}", 0
+    empty = 0
     try:
         while empty < EMPTY_PULLS and len(held) < MOST:
-            body = {"maxMessages": PULL, "returnImmediately": True}
-            answer = session.call("pubsub", "POST", f"{path}:pull", body, action=_CONSUME)
-            received = answer.get("receivedMessages", [])
+            received = pull(session, subscription)
             empty = 0 if received else empty + 1
-            held.update((one["ackId"], one.get("message", {})) for one in received)
+            held |= received
         yield held
     finally:
-        for ids in _parts(list(held), ACKS):
-            body = {"ackIds": ids, "ackDeadlineSeconds": 0}
-            session.call("pubsub", "POST", f"{path}:modifyAckDeadline", body, action=_CONSUME)
+        give_back(session, subscription, list(held))
 
 
 def _letter(message: dict[str, Any]) -> DeadLetter | None:
@@ -75,7 +64,3 @@ def _letter(message: dict[str, Any]) -> DeadLetter | None:
         return DeadLetter(int(labels["round"]), int(labels["chunk"]), int(count)) if labels["job"] else None
     except (KeyError, ValueError):
         return None
-
-
-def _parts(values: list[str], size: int) -> list[list[str]]:
-    return [values[start : start + size] for start in range(0, len(values), size)]

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import PatchTime
 from tests.unit.worker.fakes import Clock
 from tidemill.ledger.digest import RanOn
+from tidemill.store import metadata_server
 from tidemill.worker.metadata import Notice, gce
 from tidemill.worker.metadata.gce import GceMetadata
 
@@ -69,7 +70,7 @@ def test_a_token_is_kept_while_it_is_good(clock: Clock, patch_time: PatchTime):
     given = [(json.dumps({"access_token": f"t{n}", "expires_in": 3600}), None) for n in range(3)]
     made, server = metadata(*given)
     assert [made.token(), made.token()] == ["t0", "t0"]
-    clock.now += 3600 - gce.TOKEN_LEFT_SECONDS
+    clock.now += 3600 - metadata_server.TOKEN_LEFT_SECONDS
     assert made.token() == "t0"
     clock.now += 1
     assert made.token() == "t1"
