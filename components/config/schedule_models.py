@@ -8,8 +8,8 @@ from pydantic import Field
 from .model import Model
 from .types import ALLOWED_DATA, DATA, Name, matching, unique
 
-_VALUE = "[0-9A-Za-z]+"
-_FIELD = rf"(\*(/\d+)?|{_VALUE}(-{_VALUE}(/\d+)?)?)"
+_VALUE = r"(\d{1,2}|[A-Za-z]{3})"
+_FIELD = rf"(\*(/\d{{1,2}})?|{_VALUE}(-{_VALUE}(/\d{{1,2}})?)?)"
 _CRON = re.compile(rf"{_FIELD}(,{_FIELD})*( {_FIELD}(,{_FIELD})*){{4}}")
 """What cron, EventBridge and Cloud Scheduler all know."""
 _ZONE = re.compile(r"UTC|[A-Za-z_]+(/[A-Za-z0-9_+-]+){1,2}")

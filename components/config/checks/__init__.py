@@ -7,6 +7,7 @@ from ..errors import ConfigError, key_path, shown
 from ..models import StackConfig
 from .common import check_stack
 from .images import repository_of, shared_repository_of
+from .schedules import check_schedules
 from .tags import check_tags
 from .waivers import check_waivers
 
@@ -22,6 +23,7 @@ def check(config: StackConfig) -> None:
     cloud_room(config.cloud, "checks").check_stack(config)
     check_stack(config)
     check_tags(config)
+    check_schedules(config)
     check_waivers(config)
     for name, queue in config.queues.items():
         queue_room(config.cloud, queue, "checks").check_queue(config, ("queues", name), queue)
