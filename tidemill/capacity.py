@@ -66,6 +66,12 @@ def fitting(cpus: float, memory_mib: float, gpus: int, item: Amounts, container:
     return max(0, int(min(fits)) // container * container)
 
 
+def more_memory_mib(memory_mib: int, most_mib: int) -> int | None:
+    """Memory of the next attempt of an item that was killed for memory: twice as much, at most `most_mib`; None where
+    it had that already."""
+    return min(2 * memory_mib, most_mib) if memory_mib < most_mib else None
+
+
 def most_machines(service: Service, max_cpus: int, cpus: int) -> int:
     """How many machines of `cpus` vCPUs a rung may start that may reach `max_cpus`.
 

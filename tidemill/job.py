@@ -147,6 +147,8 @@ class JobSpec(BaseModel):
     command: Annotated[list[str] | None, Part()] = Field(default=None, min_length=1)
     function: Annotated[str | None, Part()] = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
     resources: Annotated[Resources, Part()] = Field(default_factory=lambda: Resources.model_validate({}))
+    memory_max_mib: Annotated[int | None, Part(since=8)] = Field(default=None, ge=64)
+    """The most memory of an item: one that is killed for memory is tried again with twice as much, up to this."""
     output: Annotated[str | None, Part()] = Field(default=None, pattern=r"^[a-z][a-z0-9+.-]*://.+$")
     attempts: Annotated[int, Part()] = Field(default=3, ge=1, le=10)
     timeout_seconds: Annotated[float, Part()] = Field(default=3600, ge=1, le=LONGEST_SECONDS)
@@ -220,6 +222,15 @@ class JobSpec(BaseModel):
     def output_prefix(self, store_uri: str) -> str:
         """URI under which outputs go, without a trailing slash: the user's, or ``<store>/out/<job>``."""
         return (self.output or f"{store_uri.rstrip('/')}/{layout.out(self.job)}").rstrip("/")
+
+    def with_memory(self, memory_mib: int | None) -> JobSpec:
+        """The spec as it is in a round whose items get another amount of memory; None for the job's own. A container
+        stays as large as it is, as far as it can: it has fewer slots."""
+        if memory_mib in (None, self.resources.memory_mib):
+            return self
+        slots = max(1, min(self.slots, self.slots * self.resources.memory_mib // memory_mib))
+        resources = self.resources.model_copy(update={"memory_mib": memory_mib})
+        return self.model_copy(update={"resources": resources, "slots": slots})
 
     @property
     def names_output_uri(self) -> bool:

@@ -99,6 +99,8 @@ class JobRequest:
         name: Lower-case letters, digits and dashes.
         cpus: Of an item; None for the queue's own, like `memory_mib` (MiB) and `gpus`.
         memory_mib: See `cpus`.
+        memory_max_mib: The most memory of an item. One that is killed for memory is tried again with twice as much, up
+            to this; None for no more than `memory_mib`.
         gpus: See `cpus`.
         slots: Items that run side by side in one container.
         chunk_size: Items that travel together; None to have it chosen.
@@ -143,6 +145,7 @@ class JobRequest:
         watch: Makes the context in which files are uploaded, from the meter that counts them; None shows nothing.
         log: Called with each remark, as a sentence.
         memory: `memory_mib` as the command line takes it, such as "2G"; or a number of MiB.
+        memory_max: `memory_max_mib` in the same way.
         timeout: `timeout_seconds` in the same way, such as "2h"; or a number of seconds.
         item_time: `item_seconds` in the same way.
     """
@@ -168,6 +171,9 @@ class JobRequest:
     )
     cpus: float | None = option("CPUs of an item. Default: the queue's.")
     memory_mib: int | None = option("Memory of an item: 512M, 2G; 96 MiB of it are the worker's. Default: the queue's.")
+    memory_max_mib: int | None = option(
+        "Most memory of an item: one that is killed for memory is tried again with twice as much, up to this."
+    )
     gpus: int | None = option("GPUs of an item. Default: the queue's.")
     slots: int = option(
         default=1,
@@ -277,6 +283,7 @@ class JobRequest:
     watch: Watch | None = None
     log: Callable[[str], None] = _quiet
     memory: str | float | None = None
+    memory_max: str | float | None = None
     timeout: str | float | None = None
     item_time: str | float | None = None
 

@@ -171,6 +171,26 @@ class TestLimits:
         assert outcome.peak_memory_mib > 96
         assert "limit is 96 MiB" in (outcome.error or "")
 
+    @pytest.mark.parametrize(
+        "what",
+        [
+            {"command": ["python3", "-c", "import sys; eval(sys.argv[1])", "{uri}"]},
+            {"function": "builtins:eval"},
+        ],
+    )
+    def test_one_that_needs_more_memory_takes_more_slots(self, team, what):
+        more = {"memory_max_mib": 768, "slots": 4, "spec_version": 8, "resources": {"memory_mib": 192}}
+        job = team.job(
+            ["(lambda held: __import__('time').sleep(1))('x' * (200 << 20))"],
+            what.get("command"),
+            function=what.get("function"),
+            **more,
+        )
+        assert job.run().code == WorkerExit.DONE
+        (outcome,) = job.outcomes()
+        assert (outcome.status, outcome.memory_mib, outcome.attempts) == ("succeeded", 384, 2)
+        assert 200 <= outcome.peak_memory_mib < 384
+
     def test_memory_is_that_of_the_whole_group(self, team):
         one = 'python3 -c "import time; x = bytearray(80 << 20); time.sleep(300)"'
         job = team.job(["x"], sh(f"{one} & {one} & {one} & wait"), resources={"memory_mib": 256})

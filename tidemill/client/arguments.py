@@ -50,6 +50,7 @@ def in_units(request: JobRequest) -> JobRequest:
     """
     numbers = {
         "memory_mib": memory_mib_of(request.memory, request.memory_mib),
+        "memory_max_mib": memory_mib_of(request.memory_max, request.memory_max_mib, "memory_max"),
         "timeout_seconds": _number(
             "timeout", request.timeout, "timeout_seconds", request.timeout_seconds, seconds_of, _TIME
         ),
@@ -57,7 +58,7 @@ def in_units(request: JobRequest) -> JobRequest:
             "item_time", request.item_time, "item_seconds", request.item_seconds, seconds_of, _TIME
         ),
     }
-    return replace(request, memory=None, timeout=None, item_time=None, **numbers)
+    return replace(request, memory=None, memory_max=None, timeout=None, item_time=None, **numbers)
 
 
 def age(key: str, given: Any) -> Any:
@@ -69,13 +70,13 @@ def age(key: str, given: Any) -> Any:
     return _number(key, None, key, given, long_seconds_of, "a time such as 30d or 12h, or a number of seconds")
 
 
-def memory_mib_of(memory: Any, memory_mib: Any) -> Any:
-    """Memory in MiB, from whichever of the two keywords is given; None where neither is.
+def memory_mib_of(memory: Any, memory_mib: Any, keyword: str = "memory") -> Any:
+    """Memory in MiB, from `keyword` or the one with its unit, whichever is given; None where neither is.
 
     Raises:
         CallerError: It is no size, or both are given.
     """
-    return _number("memory", memory, "memory_mib", memory_mib, mebibytes_of, _SIZE)
+    return _number(keyword, memory, f"{keyword}_mib", memory_mib, mebibytes_of, _SIZE)
 
 
 def _number(  # noqa: PLR0917 two keywords for one thing

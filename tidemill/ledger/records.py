@@ -34,6 +34,8 @@ class Outcome:
     """User and system time of the last attempt and its children."""
     peak_memory_mib: float = 0.0
     """Largest resident memory of the last attempt's process group."""
+    memory_mib: int | None = None
+    """Memory that its last attempt was given, where that was not what the job asks for."""
     peak_gpu_memory_mib: float | None = None
     """Largest memory in use on the GPUs that it was given; None without any, or when it ended between two samples."""
     gpu_percent: float | None = None

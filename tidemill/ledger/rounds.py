@@ -77,6 +77,11 @@ class Round(BaseModel):
         description="By chunk: how many of the items that this round runs had failed before. It keeps `status` exact "
         "without reading a record.",
     )
+    memory_mib: int | None = Field(
+        default=None,
+        exclude_if=lambda memory: memory is None,
+        description="Memory of an item in MiB, where its spec says something else.",
+    )
     max_usd: float | None = Field(
         default=None, description="USD that the job may cost, all rounds together, where its spec says something else."
     )

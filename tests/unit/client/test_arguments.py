@@ -57,6 +57,10 @@ WRONG = {
     "a single job": (lambda p: p.submit(COMMAND, uris(1), queue="cpu", after="a"), "after is 'a'; it must be a list"),
     "job": (lambda p: p.job(None), "job is None; it must be a job's id"),
     "retry": (lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(items="0"), "items is '0'; it must be a list of"),
+    "memory of a retry": (
+        lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(memory="512G"),
+        "memory is given, and this pipeline's workers read job specs up to version 1; it needs 8.",
+    ),
     "index": (lambda p: p.submit(COMMAND, uris(1), queue="cpu").retry(items=["0"]), "items is '0'; it must be from 0"),
     "estimate": (lambda p: p.estimate(10, item_time="5x", queue="cpu"), "item_time is '5x'; it must be a time such as"),
     "sizes of an estimate": (

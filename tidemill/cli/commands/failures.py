@@ -19,7 +19,7 @@ WORST = 3
 HEADER = ("items", "group", "reason", "which", "message")
 INDICES = 4
 REMEDIES = {
-    "memory": "memory: submit another job with a larger --memory (96 MiB are the worker's); a retry has the same.",
+    "memory": "memory: `{retry} --memory {memory}M` gives each twice as much (96 MiB are the worker's).",
     "timeout": "timeout: submit another job with a larger --timeout, if the items are not stuck; a retry has the same.",
 }
 """Remedies, by the reason of a failure that would come again."""
@@ -48,7 +48,7 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
     show_table(HEADER, [row(group) for group in shown])
     if rest := groups[len(shown) :]:
         click.echo(f"and {sum(group.count for group in rest)} items in {len(rest)} more groups: --all shows them.")
-    say_what_to_change(shown)
+    say_what_to_change(handle, shown)
     first, group = groups[0].items[0], groups[0].id
     if groups[0].reason not in BEFORE_IT_RAN:
         click.echo(f"`tidemill logs {handle.id} --item {first}` shows what the first of them printed.", err=True)
@@ -68,13 +68,18 @@ def show_worst(job: Job) -> None:
     show_table(HEADER, [row(group) for group in groups[:WORST]])
     if rest := groups[WORST:]:
         click.echo(f"and {sum(group.count for group in rest)} items in {len(rest)} more groups.")
-    say_what_to_change(groups[:WORST])
+    say_what_to_change(job, groups[:WORST])
 
 
-def say_what_to_change(groups: list[FailureGroup]) -> None:
-    for reason in dict.fromkeys(group.reason for group in groups):
-        if reason in REMEDIES:
-            click.echo(REMEDIES[reason], err=True)
+def say_what_to_change(job: Job, groups: list[FailureGroup]) -> None:
+    largest: dict[str | None, FailureGroup] = {}
+    for group in groups:
+        largest.setdefault(group.reason, group)
+    for group in largest.values():
+        if group.reason in REMEDIES:
+            memory = 2 * (group.memory_mib or job.spec.resources.memory_mib)
+            retry = f"tidemill retry {job.id} --group {group.id}"
+            click.echo(REMEDIES[group.reason].format(retry=retry, memory=memory), err=True)
 
 
 def row(group: FailureGroup) -> tuple[object, ...]:

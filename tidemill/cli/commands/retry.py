@@ -11,6 +11,7 @@ import click
 
 from tidemill import layout
 from tidemill.cli.commands.resume import enqueued, sentence
+from tidemill.cli.kinds import Size
 from tidemill.cli.options import common, job_argument, load_job, max_usd, pipeline_uri
 from tidemill.cli.show import show_json
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--dead", is_flag=True, help="Dead letters: chunks that reached the delivery limit (GCP).")
 @click.option("--code", metavar="DIR|GIT", help="Code for this and later rounds; see `tidemill submit --help`.")
 @click.option("--lib", "libs", multiple=True, metavar="DIR", help="Folder to add to the code, under its own name.")
+@click.option("--memory", type=Size(), metavar="SIZE", help="Memory of each item from now on: 512M, 8G.")
 @max_usd
 @click.option("--run", "runs", is_flag=True, help="Run them at once, in a pipeline of this machine.")
 @common
@@ -38,6 +40,7 @@ def command(
     dead: bool,
     code: str | None,
     libs: tuple[str, ...],
+    memory: int | None,
     max_usd: float | None,
     runs: bool,
     pipeline: str | None,
@@ -47,7 +50,7 @@ def command(
     --dead. On this machine, --run also does what `tidemill run --job JOB` does."""
     if failed + (group is not None) + (items is not None) + dead != 1:
         raise click.UsageError("give one of --failed, --group, --items and --dead.")
-    changes = {"--code": code, "--lib": libs or None, "--max-usd": max_usd}
+    changes = {"--code": code, "--lib": libs or None, "--memory": memory, "--max-usd": max_usd}
     if dead and (given := [option for option, value in changes.items() if value is not None]):
         raise click.UsageError(
             f"{given[0]} goes with --failed, --group or --items: dead letters run as they were sent."
@@ -61,7 +64,7 @@ def command(
             return handle.retry_dead()
         some = None if items is None else indexes(items, handle.spec.items_total)
         log = partial(click.echo, err=True)
-        return handle.retry(some, code=code, max_usd=max_usd, group=group, libs=libs, log=log)
+        return handle.retry(some, code=code, max_usd=max_usd, group=group, memory=memory, libs=libs, log=log)
 
     if runs:
         return send_and_run(send, pipeline_uri(pipeline), as_json)

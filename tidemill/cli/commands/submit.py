@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, options, place, what_runs
+from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, options, place_of_job, what_runs
 from tidemill.cli.known_jobs import note_jobs
 from tidemill.cli.options import as_typed, common, flags_of, load, pipeline_uri
 from tidemill.cli.show import show_facts, show_json, shown_place
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     options_metavar="[OPTIONS]",
     epilog="Example: tidemill submit --queue cpu --items tiles.txt -- python3 features.py {input} {output}",
 )
-@place
+@place_of_job
 @options("image")
 @what_runs
 @options("slots")

@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from tidemill.cli.commands.submit import show_preview, show_sent
-from tidemill.cli.job_options import ProgramAfterDashes, how_it_trains, options, place, program, rehearsed, with_program
+from tidemill.cli.job_options import (
+    ProgramAfterDashes,
+    how_it_trains,
+    options,
+    place_of_job,
+    program,
+    rehearsed,
+    with_program,
+)
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, load
 
@@ -38,7 +46,7 @@ HERE = ("workers", "store", "reclaim_every")
     new="Run only combinations that no earlier job of this name has.",
     force="Train again, even if this job exists.",
 )
-@place
+@place_of_job
 @options("image")
 @program
 @how_it_trains

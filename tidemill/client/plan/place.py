@@ -13,6 +13,8 @@ from tidemill.figures import counted
 from tidemill.request import JobRequest
 from tidemill.services import Service
 
+LEAST_MEMORY_MIB = 64
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -49,6 +51,8 @@ def find_place(descriptor: Descriptor, request: JobRequest) -> Placement:
     needs = {"cpus": request.cpus, "memory_mib": request.memory_mib, "gpus": request.gpus}
     resources = _resources(name, settings, needs, service)
     _check_fit(service, name, settings, resources, slots)
+    if request.memory_max_mib is not None:
+        _check_memory_max(service, name, settings, resources, request.memory_max_mib)
     return Placement(name, settings, image, resources, slots)
 
 
@@ -76,9 +80,9 @@ def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None],
     cpus, memory, gpus = (needs.get(key) for key in ("cpus", "memory_mib", "gpus"))
     if cpus is not None and (not math.isfinite(cpus) or cpus <= 0):
         raise CallerError.about("cpus", cpus, "more than 0", f"Leave it out for the queue's {queue.item.cpus:g}.")
-    if memory is not None and memory < 64:
+    if memory is not None and memory < LEAST_MEMORY_MIB:
         advice = f"Leave it out for the queue's {queue.item.memory_mib}."
-        raise CallerError.about("memory_mib", memory, "at least 64 MiB", advice)
+        raise CallerError.about("memory_mib", memory, f"at least {LEAST_MEMORY_MIB} MiB", advice)
     if gpus is not None and gpus < 0:
         raise CallerError.about("gpus", gpus, "at least 0", "0 means none.")
     resources = Resources(
@@ -95,6 +99,30 @@ def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None],
             f"gpus is {resources.gpus}, but queue {name!r} has no machine with a GPU.", advice, what="gpus"
         )
     return resources
+
+
+def _check_memory_max(service: Service, name: str, queue: Queue, item: Resources, most_mib: float) -> None:
+    if service.one_machine:
+        fix = "Leave it out here; `memory_mib` is an item's limit."
+        raise CallerError("memory_max_mib is given, and the items run on this machine.", fix, what="memory_max_mib")
+    if most_mib < item.memory_mib:
+        allowed, fix = f"at least `memory_mib`, {item.memory_mib}", "Give more, or leave it out."
+        raise CallerError.about("memory_max_mib", most_mib, allowed, fix)
+    check_memory("memory_max_mib", service, queue, item.model_copy(update={"memory_mib": int(most_mib)}))
+
+
+def check_memory(key: str, service: Service, queue: Queue, item: Resources) -> None:
+    """Refuse more memory of an item than a machine of the queue has, or too little.
+
+    Raises:
+        CallerError: It says so.
+    """
+    least = f"at least {LEAST_MEMORY_MIB} MiB"
+    if item.memory_mib < LEAST_MEMORY_MIB:
+        raise CallerError.about(key, item.memory_mib, least, "Give more.")
+    if queue.machines and not any(capacity.slots(service, machine, item) for machine in queue.machines):
+        allowed = f"{least} and no more than a machine of the queue has{_largest(service, queue)}"
+        raise CallerError.about(key, item.memory_mib, allowed, "Give less, or choose another queue.")
 
 
 def _check_fit(service: Service, name: str, queue: Queue, item: Resources, slots: int) -> None:

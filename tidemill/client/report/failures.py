@@ -27,6 +27,7 @@ class FailureGroup:
         items: Indices of the first of them.
         uri: The first item.
         error: The first item's error as recorded.
+        memory_mib: The most memory that one of them was given; None for what the job asks for.
     """
 
     id: str
@@ -37,6 +38,7 @@ class FailureGroup:
     items: list[int] = field(default_factory=list)
     uri: str = ""
     error: str | None = None
+    memory_mib: int | None = None
 
 
 def group_failures(outcomes: Iterable[Outcome]) -> list[FailureGroup]:
@@ -62,6 +64,7 @@ def add_failure(groups: dict[GroupKey, FailureGroup], outcome: Outcome) -> Failu
         group = FailureGroup(name, 0, key.reason, key.exit_code, message, uri=outcome.uri, error=outcome.error)
         groups[key] = group
     group.count += 1
+    group.memory_mib = max(group.memory_mib or 0, outcome.memory_mib or 0) or None
     if len(group.items) < ITEMS_SHOWN:
         group.items.append(outcome.index)
     return group

@@ -171,7 +171,7 @@ def _missing(ledger: Ledger, round_: Round, names: set[str], *, forgets: bool) -
 
 
 def _shape(site: Site, spec: JobSpec, queue: Queue, round_: Round) -> Shape:
-    image = queue.images[spec.image]
+    image, spec = queue.images[spec.image], spec.with_memory(round_.memory_mib)
     if round_.definition:
         image = image.model_copy(update={"job_definition": round_.definition})
     return Shape(

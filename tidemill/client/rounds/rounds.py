@@ -17,6 +17,7 @@ from tidemill.client.program import round_code
 from tidemill.client.program.round_code import OtherCode
 from tidemill.client.rounds.deliveries import known_arrays, queue_of, reconcile
 from tidemill.client.rounds.enqueue import LOOK_SECONDS, definition_of, enqueue, write_first_round
+from tidemill.client.rounds.memory import asked_memory, memory_of
 from tidemill.client.rounds.predecessors import check_gate
 from tidemill.client.secrets import check_set
 from tidemill.client.site import Log, Site
@@ -175,8 +176,19 @@ def send_again(
         listing.counts.cancelled,
     )
     newest = listing.rounds[-1]
-    limit = max_usd or newest.max_usd
-    return _send(site, spec, plan, _code_of(newest), definition=newest.definition, max_usd=limit)
+    limit, memory = max_usd or newest.max_usd, memory_of(listing.rounds, chunks)
+    return _send(site, spec, plan, _code_of(newest), definition=newest.definition, max_usd=limit, memory_mib=memory)
+
+
+def send_larger(
+    site: Site, spec: JobSpec, listing: Listing, wanted: Mapping[int, list[int]], memory_mib: int
+) -> RoundResult | None:
+    """Enqueue items that have an outcome again, by chunk, with so much memory. None when there has been another round
+    since the look."""
+    plan = _plan(Ledger(site.store, spec.job, spec.manifest), listing, sorted(wanted), wanted)
+    newest = listing.rounds[-1]
+    same = {"definition": newest.definition, "max_usd": newest.max_usd}
+    return _send(site, spec, plan, _code_of(newest), memory_mib=memory_mib, **same)
 
 
 def _code_of(round_: Round) -> OtherCode:
@@ -193,6 +205,7 @@ class RetryRequest:
             None for that of the newest round.
         max_usd: What the job may cost from now on, all rounds together; None keeps the current limit.
         group: In place of `items`: the id of a group that `tidemill failures` shows.
+        memory: Memory of each item from now on, such as "8G" or a number of MiB; None for what it had.
         libs: Folders that travel with `code`, each under its own name.
         log: Called with a sentence about the code.
     """
@@ -202,6 +215,7 @@ class RetryRequest:
     max_usd: float | None = None
     _: KW_ONLY
     group: str | None = None
+    memory: str | float | None = None
     libs: Sequence[str | Path] = ()
     log: Log = ignore
 
@@ -217,7 +231,7 @@ def retry(site: Site, spec: JobSpec, asked: RetryRequest) -> RoundResult:
 
     check_libs(asked.libs, asked.code)
     code = None if asked.code is None else round_code.send(site, spec, asked.code, asked.libs, asked.log)
-    queue_of(site, spec)
+    memory_mib = asked_memory(site, spec, queue_of(site, spec), asked.memory)
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     while True:
         listing = ledger.listing()
@@ -227,7 +241,8 @@ def retry(site: Site, spec: JobSpec, asked: RetryRequest) -> RoundResult:
         limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
         # A new image may fix the failures: a retry runs with today's.
         definition, runs = definition_of(site, spec), code or _code_of(listing.rounds[-1])
-        if sent := _send(site, spec, plan, runs, definition=definition, max_usd=limit):
+        memory = memory_mib or memory_of(listing.rounds, plan.chunks)
+        if sent := _send(site, spec, plan, runs, definition=definition, max_usd=limit, memory_mib=memory):
             early = expires_soon(spec, site.descriptor.expire_jobs_after_days)
             return replace(sent, note="; ".join(filter(None, (note, early))) or None)
 

@@ -239,6 +239,7 @@ def _draft(
         "limit": new_limit(site, place, request.max_usd, request.usd_per_item_hour, request.log),
         "after": resolve_after(site, request.after, request.after_success, request.name),
         **{name: getattr(request, name) for name in ("layout", "function", "attempts", "output", "max_parallel")},
+        "memory_max_mib": None if request.memory_max_mib is None else int(request.memory_max_mib),
         **{name: getattr(request, name) for name in ("pip_index", "wheelhouse")},
     }
     check_sizes(request.item_seconds, request.chunk_size)

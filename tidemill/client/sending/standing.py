@@ -42,6 +42,7 @@ _SEEN = {
     "name",
     "queue",
     "resources",
+    "memory_max_mib",
     "attempts",
     "timeout_seconds",
     "slots",

@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tidemill.client.rounds.rounds import send_again
+from tidemill.client.rounds.memory import too_small
+from tidemill.client.rounds.rounds import send_again, send_larger
 from tidemill.client.site import Log
 from tidemill.client.watch.live import showing
 from tidemill.client.watch.status import Status
 from tidemill.client.watch.watched import WatchedJob
 from tidemill.clouds.account import ignore
 from tidemill.errors import CloudError, StoreDeniedError
+from tidemill.figures import counted
 from tidemill.ledger import Ledger, Listing
 
 POLL_SECONDS = 2.0
@@ -72,7 +74,7 @@ def watch(job: WatchedJob, *, repair: bool, poll_seconds: float | None, log: Log
             job.end(f"max_usd: {status.spent.words()} are spent", status.rounds, status.spent.max_usd)
         if status.chunks.lost and repair and not status.run_command and repairs.worth_it(status):
             repairs.enqueue(status)
-        elif status.ended and not (repair and _mend(job, status, others, log)):
+        elif status.ended and not (repair and (_mend(job, status, others, log) or _grow(job, status, listing, log))):
             return
         pause = quickest if status != last else min(pause * 1.5, max(quickest, SLOWEST_POLL_SECONDS))
         if poll_seconds is None and store.is_object_store:
@@ -93,6 +95,18 @@ def _mend(job: WatchedJob, status: Status, repairs: dict[str, Repairs], log: Log
             mended = True
         mended = mended or _mend(other, seen, repairs, log)
     return mended
+
+
+def _grow(job: WatchedJob, status: Status, listing: Listing, log: Log) -> bool:
+    """Enqueue items that were killed for memory with more of it, if their job allows that. True when it is not over."""
+    if job.spec.memory_max_mib is None or status.state != "failed":
+        return False
+    wanted, memory = too_small(job.ledger, job.spec, listing)
+    if not wanted:
+        return False
+    if sent := send_larger(job.site, job.spec, listing, wanted, memory):
+        log(f"{counted(sent.items, 'item')} ran out of memory: round {sent.round} gives each {memory} MiB.")
+    return True
 
 
 def _patient_look(job: WatchedJob, pause: float, log: Log) -> tuple[Status, Listing]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform
 import random
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tidemill.job import Item
+from tidemill.capacity import more_memory_mib
+from tidemill.descriptor import Resources
+from tidemill.job import Item, JobSpec
 from tidemill.ledger import Commit, History, Outcome
 from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.manifest import read_chunk
@@ -97,7 +99,12 @@ class ChunkRun:
         self.sending: set[int] = set()
         """Items whose programs have ended and whose outputs are on their way; slots' threads add to it."""
         self.attempts: dict[int, int] = {}
-        """By item: its next attempt, where outputs could not be sent."""
+        """By item: its next attempt, where outputs could not be sent or memory was short."""
+        self.memory: dict[int, int] = {}
+        """By item: its memory, where it was killed with less."""
+        self._grown: Counter[int] = Counter()
+        """By item: attempts that were killed for memory and followed by one with more."""
+        self._shares = 0.0
         self.settled = False
         """Whether a record stands in the store."""
         self.broken: dict[int, str] = {}
@@ -193,16 +200,32 @@ class ChunkRun:
     def _needs_machine(self, index: int) -> bool:
         return self.history.suspected[index] >= self._alone_after
 
-    def holds(self, slots: int) -> None:
-        """Note that this many slots run its items from now on."""
-        self.batches = slots
+    @property
+    def next_needs(self) -> Resources:
+        """The needs of the next item."""
+        return self._spec_of(self.pending[0].index).resources
+
+    def _spec_of(self, index: int) -> JobSpec:
+        spec, memory = self.job.spec, self.memory.get(index)
+        if memory is None:
+            return spec
+        return spec.model_copy(update={"resources": spec.resources.model_copy(update={"memory_mib": memory})})
+
+    def holds(self, slots: int, needs: Resources) -> None:
+        """Note that so many more slots run its items from now on, for what items need: one with twice the memory that
+        the job asks for counts as two."""
+        self.batches += slots
+        self._shares = self._shares + slots * needs.memory_mib / self.job.asked_mib if self.batches else 0.0
         for observer in self.observers:
-            observer.on_slots(slots)
+            observer.on_slots(self._shares)
 
     def take(self, count: int = 1, *, alone: bool = False) -> list[Item]:
         """Put the next items in flight and return them: only one, if the marker has to name it before it starts."""
-        count = 1 if self.history.careful else count
-        items = [self.pending.popleft() for _ in range(min(count, len(self.pending)))]
+        items = [self.pending.popleft()]
+        while not self.history.careful and len(items) < count and self.pending:
+            if self.memory.keys() & {items[0].index, self.pending[0].index}:
+                break
+            items.append(self.pending.popleft())
         self.in_flight.update(item.index for item in items)
         for observer in self.observers:
             observer.on_start(self, items, alone=alone)
@@ -215,7 +238,22 @@ class ChunkRun:
         run = str(self.lease.backend.get("run", ""))
         # A careful attempt writes down each item's end before the next one starts.
         how = {"attempt": self.attempts.get(item.index, 1), "overlaps": not self.history.careful}
-        return Task(job.id, self.number, self.lease.id, job.spec, item, *where, round=job.round.round, run=run, **how)
+        spec, most = self._spec_of(item.index), min(job.spec.memory_max_mib or 0, job.most_mib)
+        how["more_memory_mib"] = more_memory_mib(spec.resources.memory_mib, most)
+        how["more_attempts"] = self._grown[item.index]
+        return Task(job.id, self.number, self.lease.id, spec, item, *where, round=job.round.round, run=run, **how)
+
+    def runs_again(self, item: Item, attempt: int, memory_mib: int | None) -> None:
+        """An item needs another attempt. One that needs more memory waits for the others of its chunk: slots run as
+        long as possible without waiting for room."""
+        self.in_flight.discard(item.index)
+        self.attempts[item.index] = attempt
+        if memory_mib is None:
+            self.pending.appendleft(item)
+            return
+        self.memory[item.index] = memory_mib
+        self._grown[item.index] += 1
+        self.pending.append(item)
 
     def pause(self) -> None:
         """Its items pause while an item of another chunk has the machine to itself."""
@@ -229,6 +267,7 @@ class ChunkRun:
 
     def finished(self, outcome: Outcome) -> None:
         outcome.reclaims += self.history.reclaims[outcome.index]
+        outcome.memory_mib = self.memory.get(outcome.index, self.job.round.memory_mib)
         self.in_flight.discard(outcome.index)
         self.sending.discard(outcome.index)
         self._outcomes[outcome.index] = outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -18,9 +19,9 @@ class SlotSeconds:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._slots, self._since, self._seconds = 0, clock(), 0.0
+        self._slots, self._since, self._seconds = 0.0, clock(), 0.0
 
-    def holds(self, slots: int) -> None:
+    def holds(self, slots: float) -> None:
         """So many slots are held from now on."""
         self._seconds, self._slots, self._since = self.total, slots, self._clock()
 
@@ -42,9 +43,9 @@ class DigestObserver(ChunkObserver):
     def on_open(self, chunk: ObservedChunk, outcomes: Sequence[Outcome], slots: int) -> None:
         self._most = slots
 
-    def on_slots(self, slots: int) -> None:
+    def on_slots(self, slots: float) -> None:
         self._seconds.holds(slots)
-        self._most = max(self._most, slots)
+        self._most = max(self._most, math.ceil(slots))
 
     def on_item(self, chunk: ObservedChunk, outcome: Outcome) -> None:
         self._worked += outcome.wall_seconds

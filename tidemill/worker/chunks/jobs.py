@@ -40,7 +40,12 @@ class LeasedJob:
         """Where its named inputs are."""
         self.ledger = Ledger(store, lease.job)
         self.spec: JobSpec = self.ledger.spec(lease.job_sha256)
+        self.asked_mib = self.spec.resources.memory_mib
+        """Memory that the job asks for an item."""
+        self.most_mib = 0
+        """Memory that an item can have here; 0 where that is not counted."""
         self.round: Round = self.ledger.round(lease.round, lease.round_sha256)
+        self.spec = self.spec.with_memory(self.round.memory_mib)
         self.output_prefix = self.spec.output_prefix(store.uri)
         program = (self.spec.command or [])[:1]
         names = (*PLACEHOLDERS, *self.spec.placeholders)

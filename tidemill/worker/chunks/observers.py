@@ -53,8 +53,8 @@ class ChunkObserver:
     def on_open(self, chunk: ObservedChunk, outcomes: Sequence[Outcome], slots: int) -> None:
         """The chunk is leased; `found` are outcomes that its history decided; so many items can start at once."""
 
-    def on_slots(self, slots: int) -> None:
-        """So many slots run items of the chunk from now on."""
+    def on_slots(self, slots: float) -> None:
+        """So many slots run items of the chunk from now on; one whose item has more memory counts as several."""
 
     def on_start(self, chunk: ObservedChunk, items: Sequence[Item], *, alone: bool) -> None:
         """Items were put in flight; `alone` says that nothing else runs on this worker until they end."""

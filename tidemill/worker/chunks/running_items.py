@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from tidemill.capacity import WORKER_MIB
 from tidemill.descriptor import Resources, WorkerExit
@@ -39,8 +40,16 @@ AHEAD_SECONDS = 0.25
 """Inputs are fetched for about so much work ahead: longer than a store takes to answer."""
 
 
-_Ended = tuple[ChunkRun, Outcome | Item, int]
-"""An item's chunk with its outcome; or with the item that runs again, and as which attempt."""
+class _Again(NamedTuple):
+    """An item that runs again: as which attempt, and with how much memory, where it needs more."""
+
+    item: Item
+    attempt: int
+    memory_mib: int | None
+
+
+_Ended = tuple[ChunkRun, Outcome | _Again]
+"""An item's chunk with its outcome, or with the attempt that follows."""
 
 
 @dataclass
@@ -61,7 +70,7 @@ class _ChunkOutcomes:
         self._chunk, self._ended, self._wake = chunk, ended, wake
 
     def __call__(self, outcome: Outcome) -> None:
-        self._ended.append((self._chunk, outcome, 0))
+        self._ended.append((self._chunk, outcome))
         # Its slot is long at work on another item. Only the last outcomes of a chunk, and the first of a job, are
         # waited for.
         if outcome.index in self._chunk.sending and not (self._chunk.pending and self._chunk.job.proven):
@@ -70,8 +79,8 @@ class _ChunkOutcomes:
     def sending(self, task: Task) -> None:
         self._chunk.sending.add(task.item.index)
 
-    def again(self, task: Task, attempt: int) -> None:
-        self._ended.append((self._chunk, task.item, attempt))
+    def again(self, task: Task, attempt: int, memory_mib: int | None = None) -> None:
+        self._ended.append((self._chunk, _Again(task.item, attempt, memory_mib)))
         self._wake()
 
 
@@ -111,7 +120,9 @@ class RunningItems:
     def reserve(self, job: LeasedJob) -> int:
         """How many items of a job could start now, on a worker whose slots the first job decides."""
         if self.slots is None:
-            self.slots = SlotPool(job.spec.slots, self._slot, self._runners.close)
+            slot_mib = job.spec.resources.memory_mib
+            self.slots = SlotPool(job.spec.slots, self._slot, self._runners.close, slot_mib=slot_mib)
+        job.most_mib = self.slots.most_memory_mib
         return self.slots.left(job.spec.resources)
 
     def close(self) -> None:
@@ -159,7 +170,7 @@ class RunningItems:
         while chunk.ready and not self._stop.raised:
             if chunk.next_alone and slots.busy:
                 return False
-            slot = slots.take(chunk.job.key, chunk.job.spec.resources)
+            slot = slots.take(chunk.job.key, chunk.next_needs)
             if slot is None:
                 break
             if isinstance(slot.chunk, ChunkRun):
@@ -167,8 +178,9 @@ class RunningItems:
             slot.chunk, slot.current = chunk, None
             chunk.slots[slot.number] = slot
             items = chunk.take(self._batch_size(chunk, side_by_side), alone=self._makes_room(chunk, side_by_side))
-            chunk.holds(chunk.batches + 1)
-            self.threads.submit(self._run_batch, Batch(chunk, [chunk.task(item) for item in items], slot))
+            batch = Batch(chunk, [chunk.task(item) for item in items], slot)
+            chunk.holds(1, batch.tasks[0].spec.resources)
+            self.threads.submit(self._run_batch, batch)
         return True
 
     def ahead(self, chunk: ChunkRun) -> int:
@@ -216,7 +228,7 @@ class RunningItems:
         for batch in batches:
             assert self.slots is not None
             self.slots.give(batch.slot)
-            batch.chunk.holds(batch.chunk.batches - 1)
+            batch.chunk.holds(-1, batch.tasks[0].spec.resources)
             if isinstance(batch.error, SupersededError):
                 log(f"left to another worker: {batch.error}", "warning", **batch.chunk.labels)
                 batch.chunk.superseded = True
@@ -231,14 +243,14 @@ class RunningItems:
         # Until an item has succeeded, each failure is handled first: it may end the job.
         if not self._stop.raised and all(chunk.job.proven for chunk in self._held):
             self.start()
-        for chunk, what, attempt in ended:
+        for chunk, what in ended:
             if chunk not in self._held:
                 continue
             if isinstance(what, Outcome):
                 self._record(chunk, what)
             else:
-                _again(chunk, what, attempt)
-        for chunk in {chunk for chunk, _, _ in ended}:
+                _again(chunk, what)
+        for chunk in {chunk for chunk, _ in ended}:
             self._held.settle(chunk)
 
     def _ended_batches(self, seconds: float) -> list[Batch]:
@@ -279,13 +291,14 @@ class RunningItems:
                 self._held.cancel(job)
 
 
-def _again(chunk: ChunkRun, item: Item, attempt: int) -> None:
-    """An item's outputs could not be sent: it runs again, unless the job ends."""
-    chunk.sending.discard(item.index)
+def _again(chunk: ChunkRun, again: _Again) -> None:
+    """An item runs again, unless the job ends."""
+    chunk.sending.discard(again.item.index)
     if not chunk.job.stop.raised:
-        chunk.in_flight.discard(item.index)
-        chunk.attempts[item.index] = attempt
-        chunk.pending.appendleft(item)
+        if again.memory_mib is not None:
+            needs = f"over its memory limit: it is tried again with {again.memory_mib} MiB"
+            log(needs, **chunk.labels, item=again.item.index)
+        chunk.runs_again(again.item, again.attempt, again.memory_mib)
 
 
 def _failure(outcome: Outcome) -> dict[str, object]:

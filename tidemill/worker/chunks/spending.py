@@ -42,7 +42,7 @@ class Spending(ChunkObserver):
         self._written, self._write_at = 0.0, FIRST_SECONDS
         self._fresh = 0.0
 
-    def on_slots(self, slots: int) -> None:
+    def on_slots(self, slots: float) -> None:
         self._held.holds(slots)
 
     def on_tick(self, chunk: ObservedChunk) -> None:

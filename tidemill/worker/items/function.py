@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +20,7 @@ from tidemill.removal import remove
 from tidemill.worker.items.missing_files import with_remedy
 from tidemill.worker.items.run_item import limits_of, measure_gpus, pause_before
 from tidemill.worker.items.staging import Staging
-from tidemill.worker.items.task import Task
+from tidemill.worker.items.task import OutcomeSink, Task
 from tidemill.worker.machine.slots import Slot
 from tidemill.worker.machine.stop import Stop
 from tidemill.worker.output import ItemOutput
@@ -31,7 +31,6 @@ from tidemill.worker.programs.supervisor import Verdict
 
 COALESCE_SECONDS = 0.002
 """Answers of fast items are read together: a look at the pipe costs more than such an item."""
-Done = Callable[[Outcome], None]
 
 
 class _Try(NamedTuple):
@@ -48,12 +47,12 @@ class FunctionRunner:
         self._programs, self._staging, self._stop = programs, staging, stop
         self._python, self._path = python, list(path)
         self._shim: ShimProcess | None = None
-        self._job: tuple[str, Mapping[str, str]] | None = None
+        self._job: tuple[str, Mapping[str, str], int] | None = None
 
-    def run(self, tasks: Sequence[Task], slot: Slot, done: Done) -> None:
+    def run(self, tasks: Sequence[Task], slot: Slot, done: OutcomeSink) -> None:
         """Run items of a chunk; returns when all are done, or the worker or their job stops."""
         self._stop = tasks[0].stop
-        waiting = deque(_Try(task, 1) for task in tasks)
+        waiting = deque(_Try(task, task.attempt) for task in tasks)
         later: list[tuple[float, _Try]] = []
         while (waiting or later) and not (self._stop.raised or self._stop.leaving):
             now = time.monotonic()
@@ -75,7 +74,7 @@ class FunctionRunner:
             self._shim.end()
             self._shim = None
 
-    def _serve(self, batch: list[_Try], slot: Slot, done: Done) -> tuple[list[_Try], list[_Try]]:
+    def _serve(self, batch: list[_Try], slot: Slot, done: OutcomeSink) -> tuple[list[_Try], list[_Try]]:
         """Run items in a row. Returns those to try again, and those that were not reached."""
         first = batch[0]
         slot.current = first.task.item.index
@@ -94,7 +93,7 @@ class FunctionRunner:
         return run.failed, left
 
     def _start(self, task: Task, slot: Slot) -> Verdict | None:
-        job = (task.job, task.base_env)
+        job = (task.job, task.base_env, task.spec.resources.memory_mib)
         if self._shim is not None and self._job == job:
             return None
         self.close()
@@ -126,7 +125,7 @@ class _BatchRun:
 
     _shim: ShimProcess
 
-    def __init__(self, staging: Staging, stop: Stop, slot: Slot, done: Done) -> None:
+    def __init__(self, staging: Staging, stop: Stop, slot: Slot, done: OutcomeSink) -> None:
         self._staging, self._stop, self._slot, self._done = staging, stop, slot, done
         self.failed: list[_Try] = []
         """Attempts to repeat."""
@@ -333,7 +332,9 @@ class _BatchRun:
             self._retry_or_record(one, outcome)
 
     def _retry_or_record(self, one: _Try, outcome: Outcome) -> None:
-        if one.attempt < one.task.spec.attempts and not self._stop.raised:
+        if one.task.grows(outcome):
+            self._done.again(one.task, one.attempt + 1, one.task.more_memory_mib)
+        elif one.attempt < one.task.last_attempt and not self._stop.raised:
             self.failed.append(_Try(one.task, one.attempt + 1, outcome.reason))
         else:
             self._done(outcome)

@@ -67,7 +67,9 @@ class CommandRunner:
                     # It was interrupted and remains the slot's item: the drain names it.
                     return
                 slot.current = None
-                if tried.outputs is None:
+                if task.grows(tried.outcome):
+                    ends.again(task, tried.outcome.attempts + 1, task.more_memory_mib)
+                elif tried.outputs is None:
                     ends(tried.outcome)
                 else:
                     self._send(task, slot, tried.outcome, tried.outputs, ends)
@@ -82,7 +84,7 @@ class CommandRunner:
             slot.give_back(outputs.folder)
             if error is None:
                 ends(outcome)
-            elif task.stop.raised or not (error.final or outcome.attempts >= task.spec.attempts):
+            elif task.stop.raised or not (error.final or outcome.attempts >= task.last_attempt):
                 ends.again(task, outcome.attempts + 1)
             else:
                 outcome.status, outcome.output = "failed", None
@@ -126,18 +128,18 @@ class CommandRunner:
 
     def _attempts(self, task: Task, slot: Slot, output: ItemOutput, state: ItemState | None) -> _AttemptResult | None:
         tried: _AttemptResult | None = None
-        if task.attempt > 1:
+        if task.attempt > 1 + task.more_attempts:
             task.stop.wait(pause_before(task.attempt))
-        for attempt in range(task.attempt, task.spec.attempts + 1):
+        for attempt in range(task.attempt, task.last_attempt + 1):
             output.begin(attempt)
             blank = Outcome(index=task.item.index, uri=task.item.uri, status="failed", attempts=attempt)
             stops = task.stop.raised or task.stop.leaving
             tried = None if stops else self._attempt(task, slot, output, blank, state)
             if tried is None or (task.stop.raised and tried.outcome.status == "failed"):
                 return None
-            if tried.final:
+            if tried.final or task.grows(tried.outcome):
                 break
-            if attempt < task.spec.attempts:
+            if attempt < task.last_attempt:
                 task.stop.wait(pause_before(attempt + 1, tried.outcome.reason))
         return tried
 

@@ -44,7 +44,11 @@ class Task:
     run: str = ""
     """Who handed its chunk out, where that is not the cloud."""
     attempt: int = 1
-    """Its first attempt here: more than 1 when outputs of earlier ones could not be uploaded."""
+    """Its first attempt here: more than 1 when outputs of earlier ones could not be uploaded, or memory was short."""
+    more_attempts: int = 0
+    """Attempts in addition to the job's: those that were killed for memory, and had less of it."""
+    more_memory_mib: int | None = None
+    """Memory of another attempt here, if this one is killed for memory; None where there is no more."""
     overlaps: bool = True
     """True if its outputs may be uploaded while its slot has another item."""
 
@@ -52,6 +56,14 @@ class Task:
     def reader(self) -> str:
         """Who reads its input."""
         return reader(self.job, self.round)
+
+    @property
+    def last_attempt(self) -> int:
+        return self.spec.attempts + self.more_attempts
+
+    def grows(self, outcome: Outcome) -> bool:
+        """True if an item that has failed so runs again with more memory."""
+        return outcome.reason == "memory" and self.more_memory_mib is not None
 
     @property
     def labels(self) -> dict[str, object]:
@@ -71,5 +83,5 @@ class OutcomeSink(Protocol):
     def sending(self, task: Task) -> None:
         """An item's program has succeeded, and its outputs are on their way. A call or `again` follows."""
 
-    def again(self, task: Task, attempt: int) -> None:
-        """Its outputs could not be sent: it needs another attempt."""
+    def again(self, task: Task, attempt: int, memory_mib: int | None = None) -> None:
+        """It needs another attempt: its outputs could not be sent, or it needs so much memory."""

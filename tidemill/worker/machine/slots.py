@@ -63,13 +63,20 @@ class SlotPool:
     """The slots of a worker: a fixed number, or as many as a machine has CPUs, memory and GPUs for.
 
     On a machine, items of different jobs run side by side as long as all of them together fit. An item that is larger
-    than the machine runs alone. `close` ends what is loaded in a slot; the worker itself takes `worker_mib`.
+    than the machine runs alone. `close` ends what is loaded in a slot; the worker itself takes `worker_mib`. Of a fixed
+    number, each has `slot_mib`: an item with more takes several; 0 where that is not counted.
     """
 
     def __init__(
-        self, of: int | Capacity, make: Callable[[int], Slot], close: Callable[[Slot], None], worker_mib: int = 0
+        self,
+        of: int | Capacity,
+        make: Callable[[int], Slot],
+        close: Callable[[Slot], None],
+        worker_mib: int = 0,
+        slot_mib: int = 0,
     ) -> None:
-        self._of, self._make, self._close, self._worker_mib = of, make, close, worker_mib
+        self._of, self._make, self._close = of, make, close
+        self._worker_mib, self._slot_mib = worker_mib, slot_mib
         self.slots: list[Slot] = []
         self._free: list[Slot] = []
         self._busy: dict[int, Resources] = {}
@@ -78,14 +85,25 @@ class SlotPool:
     def busy(self) -> bool:
         return bool(self._busy)
 
+    @property
+    def most_memory_mib(self) -> int:
+        """Memory that an item can have when there is nothing else; 0 where that is not counted."""
+        if isinstance(self._of, int):
+            return self._of * self._slot_mib
+        return self._of.memory_mib - self._worker_mib
+
+    def _takes(self, item: Resources) -> int:
+        """How many of a fixed number of slots an item takes."""
+        return max(1, -(-item.memory_mib // self._slot_mib)) if self._slot_mib else 1
+
     def count(self, item: Resources) -> int:
         """How many such items run side by side when there is nothing else."""
-        return self._of if isinstance(self._of, int) else self._of.slots(item, self._worker_mib)
+        return self._of // self._takes(item) if isinstance(self._of, int) else self._of.slots(item, self._worker_mib)
 
     def left(self, item: Resources) -> int:
         """How many more such items could start now."""
         if isinstance(self._of, int):
-            return self._of - len(self._busy)
+            return (self._of - sum(map(self._takes, self._busy.values()))) // self._takes(item)
         if not self._busy:
             return self.count(item)
         used = self._busy.values()

@@ -131,6 +131,7 @@ def test_the_verb_has_json(job, capsys):
         "items": [2, 7],
         "uri": "s3://raw/tile-2.jpg",
         "error": "KeyError: 'band'",
+        "memory_mib": None,
     }
 
 

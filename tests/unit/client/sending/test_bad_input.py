@@ -193,6 +193,16 @@ SUBMITS = {
     "a CPU that is no number": (["--queue", "cpu", "--cpus", "two", ITEM, *PROGRAM], "--cpus", ["'--cpus'", "'two'"]),
     "CPUs that are not a number": (["--queue", "cpu", "--cpus", "nan", ITEM, *PROGRAM], "cpus", ["nan"]),
     "no memory": (["--queue", "cpu", "--memory", "0", ITEM, *PROGRAM], "memory_mib", ["64 MiB"]),
+    "a most memory below the memory": (
+        ["--queue", "cpu", "--memory", "4G", "--memory-max", "2G", ITEM, *PROGRAM],
+        "memory_max_mib",
+        ["2048", "at least", "4096"],
+    ),
+    "a most memory that no machine has": (
+        ["--queue", "cpu", "--memory", "4G", "--memory-max", "64G", ITEM, *PROGRAM],
+        "memory_max_mib",
+        ["65536", "c7i.4xlarge"],
+    ),
     "fewer than no GPUs": (["--queue", "cpu", "--gpus", "-1", ITEM, *PROGRAM], "gpus", ["-1"]),
     "no slots": (["--queue", "cpu", "--slots", "0", ITEM, *PROGRAM], "slots", ["0"]),
     "chunks of nothing": (["--queue", "cpu", "--chunk-size", "0", ITEM, *PROGRAM], "chunk_size", ["0"]),
