@@ -114,6 +114,8 @@ class CloudError(TidemillError):
     """The cloud refused or did not answer; exit code 3. `code` is its own name of the refusal, as `AccessDenied`."""
 
     exit_code = 3
+    denied = False
+    """True if the login in use may not do it."""
 
     def __init__(self, problem: str, fix: str = "", *, code: str = "", **fields: Any) -> None:
         super().__init__(problem, fix, **fields)
@@ -181,6 +183,8 @@ class StoreMissingError(StoreError):
 
 class StoreDeniedError(StoreError):
     """The credentials in use may not do this."""
+
+    denied = True
 
 
 class FileChangedError(StoreError):

@@ -33,6 +33,7 @@ NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
 INPUT_PATTERN = r"^[a-z][a-z0-9_]{0,40}$"
 _STAGED = re.compile(r"\{input\}|TIDEMILL_INPUT(?![A-Z0-9_])")
 ITEM_TYPE_PATTERN = r"^(json|tuple|arguments|file|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$"
+TRIGGER_PATTERN = r"^(hand|(schedule|arrivals) [a-z][a-z0-9-]{0,40})$"
 JOB_PATTERN = r"^[a-z][a-z0-9-]{0,40}-[0-9a-f]{8}$"
 
 
@@ -119,6 +120,34 @@ class SharedWith(BaseModel):
     """How many are of each job, the most first."""
 
 
+class SentBy(BaseModel):
+    """The send of a template that made a job."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    template: Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+    version: int = Field(ge=1)
+    """The template's."""
+    trigger: str = Field(pattern=TRIGGER_PATTERN)
+    """`schedule NAME`, `arrivals NAME`, or `hand`."""
+    time: datetime
+    """The time that the send is for; of arrivals, when they were taken."""
+    number: int | None = None
+    """Of the arrivals."""
+    saved_by: str = ""
+    """Who saved that version."""
+
+    @property
+    def occasion(self) -> str:
+        """The mark of one send: there is one job of it at most."""
+        which = self.time.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ") if self.number is None else self.number
+        return f"{self.template}/{self.trigger}/{which}"
+
+    def words(self) -> str:
+        """`schedule nightly, template tiles@3, saved by ada`."""
+        return f"{self.trigger}, template {self.template}@{self.version}, saved by {self.saved_by or 'unknown'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Mark of a field: the spec version from which on workers know it, and whether jobs that differ in it are different
@@ -198,6 +227,8 @@ class JobSpec(BaseModel):
     """Who is told when it ends."""
     shared: Annotated[SharedWith | None, Part(since=7, identity=False)] = None
     """Outcomes of earlier jobs that are its own, too."""
+    sent_by: SentBy | None = None
+    """The send that made it, where a template did. Workers need not know."""
     chunk_size: int = Field(ge=1, le=MAX_CHUNK_ITEMS)
     items_total: int = Field(ge=1)
     chunks_total: int = Field(ge=1, le=MAX_CHUNKS)

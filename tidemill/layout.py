@@ -26,6 +26,10 @@ MACHINES = "machines"
 """Files that machines fetch when they start on AWS."""
 RECONCILER = "reconciler"
 """The source of the reconciler's function, by its hash."""
+TEMPLATES = "templates"
+"""Templates, a folder each. Submitters write here; the sender reads."""
+SENDS = "sends"
+"""Notes of what templates have sent, a folder each. Submitters and the sender write here, and delete nothing."""
 REMOVALS = "removals"
 """An empty object per job whose removal has begun. Submitters and jobs cannot write here, so they cannot begin one."""
 
@@ -128,6 +132,39 @@ def told_now(job: str) -> str:
 def told_sent(job: str, number: int) -> str:
     """The note that the end of a round was told."""
     return f"{told(job)}/r{number}.sent"
+
+
+def template_versions(template: str) -> str:
+    """The folder of a template's versions."""
+    return f"{TEMPLATES}/{template}/versions"
+
+
+def template_version(template: str, version: int) -> str:
+    return f"{template_versions(template)}/{version}.json"
+
+
+def template_code(template: str, sha256: str) -> str:
+    """The packed code of some of a template's versions."""
+    return f"{TEMPLATES}/{template}/code/{sha256}.tar.zst"
+
+
+def sends(template: str, trigger: str) -> str:
+    """The folder of the notes about a template's sends by one trigger, such as `schedule nightly`."""
+    return f"{SENDS}/{template}/{trigger.replace(' ', '-')}"
+
+
+def pauses(template: str) -> str:
+    """The folder of the notes that pause and resume a template; the newest counts."""
+    return f"{SENDS}/{template}/pauses"
+
+
+NEWEST_FIRST = 9_999_999_999
+"""Less than this are the seconds and numbers that `newest_first` takes."""
+
+
+def newest_first(number: int) -> str:
+    """A number as a name that sorts before those of smaller ones, so that one request lists the newest."""
+    return f"{NEWEST_FIRST - number:010d}"
 
 
 def removal(job: str) -> str:

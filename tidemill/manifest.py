@@ -55,13 +55,14 @@ class Frame(NamedTuple):
 @dataclass(frozen=True)
 class ManifestInfo:
     """The manifest in the store: its items and chunks, the size of the largest chunk, and the index's SHA-256. `parts`
-    are those that were written here."""
+    are those that were written here. `ours` tells whether it holds the chunks that were given."""
 
     items: int
     chunks: int
     largest: int
     parts: int
     sha256: str
+    ours: bool
 
 
 def part_name(job: str, part: int) -> str:
@@ -124,7 +125,8 @@ class _Writer:
         standing = self._store.create(index_name(self._job), ours).content
         index = ManifestIndex(standing)
         largest = max((index.size(chunk) for chunk in range(index.chunks)), default=0)
-        return ManifestInfo(index.items, index.chunks, largest, self._parts, hashlib.sha256(standing).hexdigest())
+        sha256 = hashlib.sha256(standing).hexdigest()
+        return ManifestInfo(index.items, index.chunks, largest, self._parts, sha256, standing == ours)
 
     def _written(self) -> None:
         """Enter the oldest part that is under way, once it is in the store."""

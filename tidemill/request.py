@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidemill.client.program.git_code import Checkout
     from tidemill.client.upload.meter import Watch
     from tidemill.client.upload.session import Amount
+    from tidemill.code import CodeArchive
 
     Items = str | Path | Iterable[Any] | DataFrameLike | Sweep
 
@@ -216,7 +217,7 @@ class JobRequest:
         must="names of personal secrets",
         fix="Give a list of names, such as HF_TOKEN.",
     )
-    code: str | Path | Checkout | None = option(
+    code: str | Path | Checkout | CodeArchive | None = option(
         "Folder to send with the job; its requirements.txt is installed. Or git+https://HOST/REPOSITORY@BRANCH.",
         metavar="DIR|GIT",
     )

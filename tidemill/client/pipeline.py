@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.client.estimate.request import EstimateRequest
 from tidemill.client.health.queues import QueueInfo, read_queues
-from tidemill.client.housekeeping import Housekeeping
 from tidemill.client.job import Job
 from tidemill.client.journal import find_spec
 from tidemill.client.keywords import KEYWORDS, naming_mistakes, taking
-from tidemill.client.secrets import PersonalSecrets, store_of
+from tidemill.client.parts import PipelineParts
 from tidemill.client.sending.train import training
-from tidemill.client.site import Site, read_site
+from tidemill.client.site import read_site
 from tidemill.client.watch.job_filter import JobsRequest
 from tidemill.client.watch.job_rows import JobRow, job_rows
-from tidemill.descriptor import Descriptor
 from tidemill.request import JobRequest
-from tidemill.services.backend import Backend
-from tidemill.store import Store
 
 if TYPE_CHECKING:
     from tidemill.advice.model import ShapeAdvice
@@ -31,15 +27,12 @@ if TYPE_CHECKING:
 
 
 @naming_mistakes
-class Pipeline:
+class Pipeline(PipelineParts):
     """A team's pipeline. Made with `load`; the constructor is for tests and for other stores and backends.
 
     Example:
         >>> pipeline = Pipeline.load("s3://vision-dev-store/pipeline.json")
     """
-
-    def __init__(self, descriptor: Descriptor, store: Store, backend: Backend | None = None) -> None:
-        self.site = Site(descriptor, store, backend)
 
     @classmethod
     def load(cls, uri: str) -> Pipeline:
@@ -83,36 +76,6 @@ class Pipeline:
 
     def __repr__(self) -> str:
         return f"<Pipeline {self.descriptor.uri}: queues {', '.join(sorted(self.descriptor.queues))}>"
-
-    @property
-    def descriptor(self) -> Descriptor:
-        """The stack's descriptor: its queues, images and machines.
-
-        Example:
-            >>> sorted(pipeline.descriptor.queues)
-            ['cpu', 'gpu']
-        """
-        return self.site.descriptor
-
-    @property
-    def store(self) -> Store:
-        """The job store.
-
-        Example:
-            >>> pipeline.store.uri == pipeline.descriptor.store
-            True
-        """
-        return self.site.store
-
-    @property
-    def secrets(self) -> PersonalSecrets:
-        """The caller's own secrets for jobs. A pipeline that several people may submit to keeps none (`CallerError`).
-
-        Example:
-            >>> pipeline.secrets.names()
-            []
-        """
-        return PersonalSecrets(store_of(self.site))
 
     @taking(JobRequest, KEYWORDS)
     def submit(self, request: JobRequest) -> Job:
@@ -304,15 +267,6 @@ class Pipeline:
         need = Need(cpus, mib, gpus, gpu_memory_gb, arch, tuple(families))
         wanted = AdviceRequest(need, tuple(regions), queue, like, hours, one_zone=one_zone, limit=limit, live=live)
         return advise(wanted, self.site)
-
-    @property
-    def housekeeping(self) -> Housekeeping:
-        """Removals of jobs, and of what no job uses.
-
-        Example:
-            >>> pipeline.housekeeping.removal("tiles").carry_out()
-        """
-        return Housekeeping(self.site)
 
     def job(self, job: str) -> Job:
         """A job by its id, or the newest of a name.

@@ -33,7 +33,7 @@ from tidemill.code.entries import (
     largest_part,
 )
 from tidemill.code.ignore_rules import unreadable
-from tidemill.errors import CallerError
+from tidemill.errors import CallerError, DamagedError
 from tidemill.figures import counted, file_size
 from tidemill.folders import temporary_folder
 from tidemill.store import Store
@@ -81,6 +81,7 @@ class CodeArchive:
         logins: Folders in which programs keep logins: they are left out, too.
         requirements: Whether it asks for packages.
         large: What to leave out of code that comes near the limit; empty for other code.
+        origin: The repository and commit that it is from, where it was packed before.
     """
 
     sha256: str
@@ -93,6 +94,7 @@ class CodeArchive:
     logins: Sequence[str] = ()
     requirements: bool = False
     large: str = ""
+    origin: str | None = None
 
     def __post_init__(self) -> None:
         self.close = weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)
@@ -159,9 +161,41 @@ def pack(
     )
 
 
+def fetched(store: Store, name: str, origin: str | None = None) -> CodeArchive:
+    """Packed code of the store, as it was when it was packed. Nothing of it is unpacked.
+
+    Raises:
+        DamagedError: It is none.
+    """
+    path = temporary_folder("code") / "code.tar.zst"
+    try:
+        store.download(name, path)
+        contents, size = _read(path)
+    except (tarfile.TarError, zstandard.ZstdError) as error:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        raise DamagedError(f"{store.uri_of(name)} is damaged: {error}.") from None
+    except BaseException:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        raise
+    sha256 = file_sha256(path)
+    return CodeArchive(
+        sha256=sha256,
+        identity=sha256,
+        contents=contents,
+        path=path,
+        files=len(contents),
+        size=size,
+        requirements=REQUIREMENTS in contents,
+        origin=origin,
+    )
+
+
 def upload(store: Store, job: str, packed: CodeArchive) -> None:
     """Bring packed code to a job, once: its name says what is in it."""
-    name = layout.code(job, packed.sha256)
+    upload_as(store, layout.code(job, packed.sha256), packed)
+
+
+def upload_as(store: Store, name: str, packed: CodeArchive) -> None:
     if not store.exists(name):
         store.upload(packed.path, name)
 
@@ -267,6 +301,25 @@ def _add(tar: tarfile.TarFile, entry: CodeEntry) -> str:
     if grown:
         raise CallerError(f"code: {entry.name} changed while it was packed.", "Try again.", what="code")
     return f"{digest.hexdigest()}{' executable' if entry.executable else ''}"
+
+
+def _read(path: Path) -> tuple[dict[str, str], int]:
+    """The contents of packed code, as `_write` returned them, and its bytes."""
+    contents, size = {}, 0
+    with (
+        path.open("rb") as file,
+        zstandard.ZstdDecompressor().stream_reader(file) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as tar,
+    ):
+        for member in tar:
+            data = tar.extractfile(member) if member.isfile() else None
+            digest = hashlib.sha256()
+            while data and (block := data.read(1 << 20)):
+                digest.update(block)
+            mark = " executable" if member.mode & 0o100 else ""
+            contents[member.name] = f"-> {member.linkname}" if data is None else f"{digest.hexdigest()}{mark}"
+            size += member.size
+    return contents, size
 
 
 class _HashedFile(io.RawIOBase):

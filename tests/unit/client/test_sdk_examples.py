@@ -13,6 +13,7 @@ from tidemill.client import Job, Pipeline
 from tidemill.client.housekeeping import Housekeeping
 from tidemill.client.rounds import deliveries
 from tidemill.client.secrets import PersonalSecrets
+from tidemill.client.templates import Templates
 from tidemill.clouds.account import LogLine
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.ledger import Ledger
@@ -35,7 +36,9 @@ def public(kind):
 
 
 EXAMPLES = {"tidemill": tidemill, "Pipeline": Pipeline, "Job": Job, "Sweep": tidemill.Sweep}
-EXAMPLES |= public(Pipeline) | public(Job) | public(Housekeeping) | {"PersonalSecrets": PersonalSecrets}
+EXAMPLES |= (
+    public(Pipeline) | public(Job) | public(Housekeeping) | public(Templates) | {"PersonalSecrets": PersonalSecrets}
+)
 
 
 @pytest.fixture
@@ -55,6 +58,7 @@ def world(patch_time, monkeypatch, tmp_path):
     for message in ("opening s3://raw/1.jpg", "ValueError: no"):
         fields = {"job": job.id, "item": 1, "attempt": 1, "stream": "stderr", "message": message}
         backend.lines.append(LogLine(job.spec.created_at.timestamp() + 1, json.dumps(fields), container, fields))
+    made.templates.save("nightly", ["tile", "{uri}"], ["s3://raw/{time:%Y/%m/%d}/a.jpg"], queue="cpu")
     monkeypatch.setattr(Pipeline, "load", classmethod(lambda cls, uri: made))
 
     def work(seconds):

@@ -152,6 +152,8 @@ ALLOWED = {
 # The rooms of the client, from the top floor down. A room imports only rooms of lower floors.
 CLIENT_FLOORS = [
     ["pipeline"],
+    ["parts"],
+    ["templates"],
     ["housekeeping", "sending"],
     ["estimate"],
     ["job"],

@@ -19,6 +19,10 @@ T = TypeVar("T")
 wrong_items = partial(CallerError, what="items")
 
 
+class NoItemsError(CallerError):
+    """A source holds none."""
+
+
 class WrongItems:
     """Errors about single items, so that one attempt tells of many."""
 

@@ -21,7 +21,15 @@ from typing import BinaryIO, cast
 from tidemill.client.items.fetch_rules import FetchRules
 from tidemill.client.items.folders import ItemFolder, StorePrefix
 from tidemill.client.items.order import Weigh
-from tidemill.client.items.source import BLOCK_ITEMS, LINE_BYTES, Block, ItemSource, WrongItems, wrong_items
+from tidemill.client.items.source import (
+    BLOCK_ITEMS,
+    LINE_BYTES,
+    Block,
+    ItemSource,
+    NoItemsError,
+    WrongItems,
+    wrong_items,
+)
 from tidemill.errors import CallerError, shown
 from tidemill.job import Item
 
@@ -90,9 +98,8 @@ class Spool:
             where = source.label.removeprefix("items").strip()
             problem = f"There are no items in {where}." if where else "No items are given."
             hidden = source.hiding.note() if isinstance(source, (ItemFolder, StorePrefix)) else None
-            raise wrong_items(
-                problem, hidden or "Give URIs or paths, a list with one per line, a folder, or a pattern."
-            )
+            fix = hidden or "Give URIs or paths, a list with one per line, a folder, or a pattern."
+            raise NoItemsError(problem, fix, what="items")
         self._seen = bytearray()
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from tidemill.client.arguments import in_units, mapping, texts
 from tidemill.client.health.machine_faults import fleet_errors, image_problems, machine_words
@@ -73,6 +74,27 @@ class CheckedRequest:
     item_seconds: float | None = None
 
 
+class CheckedSettings(NamedTuple):
+    """The settings of a request, apart from its items.
+
+    Attributes:
+        request: The request, with its numbers in one unit, its function by name and its items as values.
+        draft: See `CheckedRequest`, as for `place`, `packed` and `inputs`.
+        references: The jobs that the request names.
+        takes_input: Whether its function has items fetched; None if that is not known, or there is none.
+        remarks: On the program.
+    """
+
+    request: JobRequest
+    draft: JobSpec
+    place: Placement
+    packed: CodeArchive | None
+    inputs: dict[str, str]
+    references: References
+    takes_input: bool | None
+    remarks: list[str]
+
+
 def check(site: Site, request: JobRequest) -> CheckedRequest:
     """Check everything that would fail later. Nothing is written.
 
@@ -80,10 +102,32 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
         CallerError: Which argument, its value, what is allowed, what to do.
         CloudError: The queue takes no jobs, or the store did not answer.
     """
+    settings = check_settings(site, request)
+    request, draft, place, packed, inputs, references, takes, remarks = settings
+    gathered = gather(site, request, draft, references, takes_input=takes)
+    for remark in remarks:
+        request.log(remark)
+    draft = references.waited_for(draft, request.log)
+    _check_version(site, draft)
+    seconds = request.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
+    plan = plan_chunks(gathered.spool.count, place.fleet_slots, seconds, request.chunk_size, draft.max_parallel)
+    order = order_of(gathered.spool.weights)
+    if order and request.chunk_size is None:
+        plan = of_equal_weight(plan, [gathered.spool.weights[at] for at in order])
+    check_place(site, settings)
+    return CheckedRequest(draft, place, packed, gathered, inputs, plan, order, seconds)
+
+
+def check_settings(site: Site, request: JobRequest) -> CheckedSettings:
+    """Check what does not depend on a job's items, its place apart. Nothing is written.
+
+    Raises:
+        CallerError: Which argument, its value, what is allowed, what to do.
+        CloudError: The store did not answer.
+    """
     given = request
     _check_compares(site, request)
     request, function = _with_function(in_units(request))
-    log = request.log
     draft, place, code, packed = _draft(site, request, function)
     _check_version(site, draft)
     check_set(site, draft.secrets)
@@ -91,14 +135,16 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
     early = expires_early(draft, site.descriptor.expire_jobs_after_days)
     for words in (early, None if site.local else long_on_spot(draft, place.queue, request.item_seconds)):
         if words:
-            log(words)
+            request.log(words)
     check_packages(site, draft, packed)
     if draft.max_parallel and draft.slots > 1:
         raise CallerError.about("slots", draft.slots, "1 with max_parallel", "Leave one of the two out.")
     check_names(draft.inputs, draft.placeholders)
     folder = None if code is None else Path(_folder(code)).resolve()
     by_itself = function is not None and not isinstance(given.function, str) and (folder is None or function.parts)
-    remarks = [] if by_itself else list(check_program(Program(draft, folder, site.local)))
+    # The files of packed code were checked when it was packed.
+    unseen = by_itself or isinstance(given.code, CodeArchive)
+    remarks = [] if unseen else list(check_program(Program(draft, folder, site.local)))
     references = References(site)
     inputs = references.of_inputs(draft.inputs)
     if draft.max_parallel and request.longest_first:
@@ -106,20 +152,14 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
     takes = None if function is None else function.takes_input
     if takes is None and draft.function:
         takes = takes_input(draft.function, folder)
-    gathered = gather(site, request, draft, references, takes_input=takes)
-    for remark in remarks:
-        log(remark)
-    draft = references.waited_for(draft, log)
-    _check_version(site, draft)
-    seconds = request.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
-    plan = plan_chunks(gathered.spool.count, place.fleet_slots, seconds, request.chunk_size, draft.max_parallel)
-    order = order_of(gathered.spool.weights)
-    if order and request.chunk_size is None:
-        plan = of_equal_weight(plan, [gathered.spool.weights[at] for at in order])
+    return CheckedSettings(request, draft, place, packed, inputs, references, takes, remarks)
+
+
+def check_place(site: Site, settings: CheckedSettings) -> None:
+    """Check, before anything is written, the machines, the queue, and where the outputs go."""
     if not site.local:
-        _check_machines(site, place, log)
-    check_output(site, draft)
-    return CheckedRequest(draft, place, packed, gathered, inputs, plan, order, seconds)
+        _check_machines(site, settings.place, settings.request.log)
+    check_output(site, settings.draft)
 
 
 def _check_compares(site: Site, request: JobRequest) -> None:
@@ -220,14 +260,16 @@ def _draft(
         request.log(f"`slots` has no effect on {cloud}: a machine runs as many items side by side as fit.")
     state = with_origin(site.store, settings_of(request.state))
     check_libs(request.libs, request.code)
-    code, env = opened(request.code), mapping("env", request.env)
+    packed = request.code if isinstance(request.code, CodeArchive) else None
+    code = None if isinstance(request.code, CodeArchive) else opened(request.code)
+    env = mapping("env", request.env)
     folder, secrets = None if code is None else _folder(code), asked(request.secrets, env)
     fields = {
         **fields_of(request.items),
         "notify": told_by(site, request.notify, request.log),
         "metrics": mapping("metrics", request.metrics),
         "tags": checked_tags(mapping("tags", request.tags), service.tags_billed, request.log),
-        "code_origin": code.origin if isinstance(code, Checkout) else None,
+        "code_origin": code.origin if isinstance(code, Checkout) else packed and packed.origin,
         "timeout_seconds": timeout_of(request.timeout_seconds, state),
         "state": state,
         "inputs": {name: str(value) for name, value in mapping("inputs", request.inputs).items()},
@@ -244,9 +286,8 @@ def _draft(
     }
     check_sizes(request.item_seconds, request.chunk_size)
     parts = function and function.parts
-    packed = (
-        None if folder is None and parts is None else pack_for(site, folder, request.libs, command=command, parts=parts)
-    )
+    if folder is not None or parts is not None:
+        packed = pack_for(site, folder, request.libs, command=command, parts=parts)
     if not command and request.function is None:
         raise CallerError("command is empty.", "Give the program that runs for each item: `command`.", what="command")
     compile_metrics(fields["metrics"])
@@ -254,13 +295,9 @@ def _draft(
         if isinstance(text, str) and not encodable(text):
             raise CallerError.about(key, text, "UTF-8 text", "Put other bytes into a file.")
     check_timeout(fields["timeout_seconds"], state)
-    words = command
     if packed is not None:
         fields["code"] = packed.sha256
-        words = command if folder is None else in_code(command, folder)
-    if site.local:
-        # Its items run in folders of their own.
-        words = [str(Path(word).absolute()) if is_here(word) else word for word in words]
+    words = _placed_words(site, command, folder)
     spec = build_spec(
         **fields,
         command=words or None,
@@ -283,6 +320,13 @@ def _draft(
                 what="command",
             )
     return spec, place, code, packed
+
+
+def _placed_words(site: Site, command: Sequence[str], folder: str | Path | None) -> list[str]:
+    """A command with files of its code as `{code}/...`, and files of this machine by their full paths where it runs
+    here: items run in folders of their own."""
+    words = list(command) if folder is None else in_code(command, folder)
+    return [str(Path(word).absolute()) if site.local and is_here(word) else word for word in words]
 
 
 def _texts(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:

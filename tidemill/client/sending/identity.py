@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -18,7 +19,7 @@ from tidemill.client.sending.program_files import ProgramFiles
 from tidemill.client.site import Site
 from tidemill.code import digest_of
 from tidemill.errors import StoreMissingError
-from tidemill.job import PARTS, JobSpec, new_job_id
+from tidemill.job import PARTS, JobSpec, SentBy, new_job_id
 from tidemill.ledger.documents import UnreadableError, read_document
 from tidemill.store import Store
 
@@ -81,6 +82,38 @@ def matching_job(
     if newest is None and in_place:
         newest = _of_earlier_version(site.store, there, draft, identity, program.in_place)
     return (job, None) if force or newest is None else (newest.job, newest)
+
+
+class SentJob(NamedTuple):
+    """The one job of a send: its id, and its spec if it is there."""
+
+    job: str
+    spec: JobSpec | None
+
+
+def sent_job(store: Store, sent_by: SentBy) -> SentJob:
+    """The job of a template's send. What it sends may have changed since another sender began: neither the items nor
+    the settings are in its identity. A job of an earlier version of the template is the same send, too."""
+    there = Journal(store).ids(sent_by.template)
+    free = ""
+    for version in range(sent_by.version, 0, -1):
+        job, spec = _of_send(store, there, sent_by, version)
+        if spec is not None:
+            return SentJob(job, spec)
+        free = free or job
+    return SentJob(free, None)
+
+
+def _of_send(store: Store, there: Collection[str], sent_by: SentBy, version: int) -> SentJob:
+    for again in count():
+        marks = json.dumps([sent_by.occasion, version, again])
+        job = f"{sent_by.template}-{hashlib.sha256(marks.encode()).hexdigest()[:8]}"
+        spec = known_spec(store, job) if job in there else None
+        if spec is None and not (job in there and _is_remains(store, job)):
+            return SentJob(job, None)
+        if spec and spec.sent_by and spec.sent_by.occasion == sent_by.occasion:
+            return SentJob(job, spec)
+    raise AssertionError("unreachable")
 
 
 def _newest(

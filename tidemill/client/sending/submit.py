@@ -6,7 +6,9 @@ then the arrays, whose names are looked up before they are enqueued.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 
 from tidemill import layout
 from tidemill.client.estimate.expected_cost import expected
@@ -19,7 +21,7 @@ from tidemill.client.plan.state_settings import check_paired
 from tidemill.client.rounds.enqueue import enqueue, write_first_round
 from tidemill.client.sending.check import CheckedRequest, check
 from tidemill.client.sending.difference import Difference, difference
-from tidemill.client.sending.identity import JobIdentity, matching_job
+from tidemill.client.sending.identity import JobIdentity, matching_job, sent_job
 from tidemill.client.sending.job_inputs import uploads
 from tidemill.client.sending.program_files import program_files
 from tidemill.client.sending.standing import Standing, find_standing, goes_on, recipe_of
@@ -28,11 +30,11 @@ from tidemill.client.upload.meter import unwatched
 from tidemill.client.upload.versions import Versions, versions_of
 from tidemill.code import CodeArchive, upload
 from tidemill.ending.address import keep_address
-from tidemill.errors import CallerError
+from tidemill.errors import CallerError, StoreMissingError
 from tidemill.figures import counted
-from tidemill.job import JobSpec
+from tidemill.job import JobSpec, SentBy
 from tidemill.ledger import Ledger
-from tidemill.manifest import write_frames
+from tidemill.manifest import ManifestIndex, ManifestInfo, read_items, read_lines, write_frames
 from tidemill.request import JobRequest
 
 
@@ -41,20 +43,27 @@ def submit(site: Site, request: JobRequest) -> Job:
     return submitted(site, request)[0]
 
 
-def submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]:
-    """The job that `submit` sends, and its difference to the newest earlier one of the same name, where it is new."""
+def submitted(site: Site, request: JobRequest, sent_by: SentBy | None = None) -> tuple[Job, Difference | None]:
+    """The job that `submit` sends, and its difference to the newest earlier one of the same name, where it is new. Of
+    one send of a template (`sent_by`) there is one job, whatever the items and settings are by now."""
     while True:
         try:
-            return _submitted(site, request)
+            return _submitted(site, request, sent_by)
         except _OvertakenError:
             request.log("Another submit of the same job was first; this one looks again.")
 
 
 class _OvertakenError(Exception):
-    """Another submit was first, and shares other outcomes: an input may have changed between their looks."""
+    """Another submit was first, and shares other outcomes or has other items: these may have changed between their
+    looks."""
 
 
-def _submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]:
+def _submitted(site: Site, request: JobRequest, sent_by: SentBy | None) -> tuple[Job, Difference | None]:
+    sent = None if sent_by is None else sent_job(site.store, sent_by)
+    if sent is not None:
+        if sent.spec is not None:
+            return _enqueued(site, sent.spec), None
+        request = _with_its_items(site, request, sent.job)
     checked = check(site, request)
     check_store(site.store)
     spool, draft = _upload(site, request, checked)
@@ -67,11 +76,11 @@ def _submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]
     versions = versions_of(site.store, spool) if named else Versions()
     journal = Journal(site.store, request.log)
     find = partial(matching_job, site, journal, draft, identity, program, code=code, named=named)
-    job, existing = find(force=request.force)
+    job, existing = sent or find(force=request.force)
     sharing = request.changed or request.new
     if sharing and existing is not None and not goes_on(site, existing, versions, request):
         job, existing = find(force=True)
-    compared = existing is None and named and not request.force
+    compared = existing is None and named and not request.force and (sharing or sent is None)
     standing = (
         find_standing(site, request, draft, recipe_of(draft, identity), spool, journal=journal, versions=versions)
         if compared
@@ -89,6 +98,7 @@ def _submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]
             "user": site.account.user(),
             "created_at": site.account.at(),
             "expected": expected(site, checked.place, runs, request.item_seconds),
+            "sent_by": sent_by,
         }
     )
     if shared is not None:
@@ -100,16 +110,26 @@ def _submitted(site: Site, request: JobRequest) -> tuple[Job, Difference | None]
         site.store.put(layout.identity(job), identity.model_dump_json().encode())
     if versions:
         versions.note(site.store, job)
-    sent = _send(site, spec, existing, spool, plan, packed=checked.packed, named=named, log=request.log)
-    if not named or existing is not None:
-        return sent, None
-    earlier = _earlier(journal, sent.spec) if standing is None else standing.newest
+    made = _send(site, spec, existing, spool, plan, packed=checked.packed, named=named, log=request.log)
+    if not named or existing is not None or sent is not None:
+        return made, None
+    earlier = _earlier(journal, made.spec) if standing is None else standing.newest
     if earlier is None:
-        return sent, None
-    found = _difference(site, earlier, sent.spec, identity, checked.packed, log=request.log)
+        return made, None
+    found = _difference(site, earlier, made.spec, identity, checked.packed, log=request.log)
     if standing is not None and not sharing and (words := standing.offer()):
         request.log(words)
-    return sent, found
+    return made, found
+
+
+def _with_its_items(site: Site, request: JobRequest, job: str) -> JobRequest:
+    """A request with the items that an earlier try of the same send has written down, where it came so far."""
+    try:
+        index = ManifestIndex.load(site.store, job)
+    except StoreMissingError:
+        return request
+    items = read_items(site.store, job, index)
+    return replace(request, items=items, items_format=None, items_column=None, longest_first=None)
 
 
 def _plan(checked: CheckedRequest, request: JobRequest, standing: Standing) -> Plan:
@@ -168,7 +188,7 @@ def _send(
         if packed is not None:
             upload(site.store, spec.job, packed)
             log(packed.words(spec.code_origin))
-        made = write_frames(site.store, spec.job, spool.frames(plan.sizes()))
+        made = _written(site, spec, spool, plan)
         # Of two submits at once the first manifest counts: the items are the same, the chunks may differ.
         size = spec.chunk_size if made.chunks == spec.chunks_total else made.largest
         spec = spec.model_copy(update={"manifest": made.sha256, "chunks_total": made.chunks, "chunk_size": size})
@@ -192,10 +212,8 @@ def _send(
         _check_repeated(ledger, spec, existing)
     if existing and existing.notify != spec.notify:
         log(f"{spec.job} was sent before: {existing.notify.to if existing.notify else 'no one'} is told when it ends.")
-    spec = existing or ledger.spec()
-    round_ = write_first_round(site, ledger, spec)
-    job = Job(site, spec)
-    job.enqueued = enqueue(site, spec, round_)
+    job = _enqueued(site, existing or ledger.spec())
+    spec = job.spec
     if spec.limit and (note := ledger.cancellation()):
         log(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
     if existing is not None:
@@ -206,6 +224,27 @@ def _send(
         for words in job.stale():
             log(f"{words} `changed=True` runs what has changed, `force=True` every item, as another job.")
     return job
+
+
+def _enqueued(site: Site, spec: JobSpec) -> Job:
+    """A job that is written down, with what is missing of it enqueued."""
+    job = Job(site, spec)
+    job.enqueued = enqueue(site, spec, write_first_round(site, Ledger(site.store, spec.job), spec))
+    return job
+
+
+def _written(site: Site, spec: JobSpec, spool: Spool, plan: Plan) -> ManifestInfo:
+    """Write the manifest."""
+    made = write_frames(site.store, spec.job, spool.frames(plan.sizes()))
+    if spec.sent_by and not made.ours and not _same_items(site, spec.job, spool):
+        raise _OvertakenError
+    return made
+
+
+def _same_items(site: Site, job: str, spool: Spool) -> bool:
+    """True if the manifest that stands has the items of a spool, whatever its chunks are."""
+    lines = read_lines(site.store, job, ManifestIndex.load(site.store, job))
+    return all(ours == theirs for ours, theirs in zip_longest(spool.lines(), lines))
 
 
 def _check_repeated(ledger: Ledger, spec: JobSpec, existing: JobSpec) -> None:

@@ -77,7 +77,9 @@ def translated(action: str, absent: tuple[str, ...] = ()) -> Iterator[None]:
         code, text = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
         if code in absent:
             return
-        raise CloudError(*_refusal(action, code, text), code=code) from error
+        refusal = CloudError(*_refusal(action, code, text), code=code)
+        refusal.denied = code in DENIED
+        raise refusal from error
     except no_login as error:
         raise CloudError(f"{action}: no AWS login ({one_line(error)}).", _LOGIN) from error
     except (BotoCoreError, ResponseParserError) as error:

@@ -59,6 +59,8 @@ class BusyError(CloudError):
 class DeniedError(CloudError):
     """The login in use may not do this."""
 
+    denied = True
+
 
 class DisabledError(DeniedError):
     """The project has not enabled the API."""

@@ -1,0 +1,207 @@
+"""Templates: saved, and sent by hand and by a schedule as the same job. What this cannot prove: a cloud's grants."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.stored import read_items
+from tests.unit.template_fakes import COMMAND, World
+from tidemill import layout
+from tidemill.errors import CallerError
+
+DAYS = ["s3://raw/2026/11/22/a.jpg", "s3://raw/2026/11/23/b.jpg", "s3://raw/2026/11/23/deep/c.jpg", "s3://raw/x.jpg"]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World(monkeypatch)
+    made.buckets.put(*DAYS)
+    made.schedule()
+    return made
+
+
+def test_by_hand_and_by_the_scheduler_it_is_the_same_job(world: World) -> None:
+    world.save()
+    job = world.pipeline.templates.send("nightly", "2026-11-23")
+    assert [item.uri for item in read_items(world.store, job.id)] == DAYS[1:3]
+    assert job.spec.sent_by is not None
+    assert job.spec.sent_by.words() == "schedule nightly, template nightly@1, saved by ada"
+    world.buckets.put("s3://raw/2026/11/23/late.jpg")
+    (sent,) = world.fire("2026-11-23T02:00+01:00")
+    again = world.pipeline.templates.send("nightly", datetime(2026, 11, 23, 1, tzinfo=UTC))
+    assert (sent["outcome"], sent["job"], again.id) == ("sent", job.id, job.id)
+    assert len(world.jobs()) == len(world.backend.arrays) == 1
+    assert world.outcomes() == [("2026-11-23", "sent")]
+
+
+def test_a_time_that_no_schedule_has_is_a_send_by_hand(world: World) -> None:
+    world.save(items=["s3://raw/{time-1d:%Y/%m/%d}/a.jpg"], command=[*COMMAND, "{time:%H}"])
+    job = world.pipeline.templates.send("nightly", "2026-11-23T17:30")
+    assert (job.spec.command or [])[-1] == "17"
+    assert [item.uri for item in read_items(world.store, job.id)] == DAYS[:1]
+    assert job.spec.sent_by is not None
+    assert (job.spec.sent_by.trigger, job.spec.sent_by.time.hour) == ("hand", 17)
+    assert world.pipeline.templates.send("nightly", "2026-11-23T16:30+00:00").id == job.id
+    assert world.pipeline.templates.send("nightly").id != job.id
+
+
+def test_code_travels_by_content_and_a_version_is_kept(world: World, tmp_path: Path) -> None:
+    (tmp_path / "tile.py").write_text("print(1)")
+    (tmp_path / "requirements.txt").write_text("numpy")
+    first = world.save(code=tmp_path)
+    assert (world.save(code=tmp_path).version, first.settings["command"][1]) == (1, "{code}/tile.py")
+    (tmp_path / "tile.py").write_text("print(2)")
+    second = world.save(code=tmp_path, attempts=5)
+    assert (second.version, second.settings["attempts"], "code" in second.settings) == (2, 5, False)
+    (tmp_path / "tile.py").unlink()
+    job = world.pipeline.templates.send("nightly@1", "2026-11-23T09:00")
+    assert (job.spec.code, job.spec.attempts) == (first.code, 3)
+    assert world.store.exists(layout.code(job.id, str(first.code)))
+
+
+def test_a_send_again_shares_nothing_with_itself(world: World) -> None:
+    template = world.save(changed=True)
+    assert (template.code, template.settings["changed"], template.settings["queue"]) == (None, True, "cpu")
+    job = world.pipeline.templates.send("nightly", "2026-11-22")
+    world.backend.run(world.pipeline, job.id)
+    world.buckets.put("s3://raw/2026/11/22/more.jpg")
+    assert world.pipeline.templates.send("nightly", "2026-11-22").id == job.id
+
+
+def test_other_jobs_of_the_name_and_equal_digests_are_no_matter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SameDigest:
+        def __init__(self, data: bytes) -> None:
+            self.data = data
+
+        def hexdigest(self) -> str:
+            return "0" * 8 if b", 0]" in self.data else f"{hash(self.data) % 2**32:08x}"
+
+    world.save()
+    with monkeypatch.context() as patch:
+        patch.setattr("tidemill.client.sending.identity.hashlib", SimpleNamespace(sha256=SameDigest))
+        ids = {world.pipeline.templates.send("nightly", f"2026-11-{day}").id for day in (22, 23)}
+        assert {world.pipeline.templates.send("nightly", f"2026-11-{day}").id for day in (22, 23)} == ids
+    assert len(ids) == 2
+
+
+def test_a_removed_template_is_not_sent_until_it_is_saved_again(world: World) -> None:
+    world.save()
+    world.pipeline.templates.send("nightly", "2026-11-22")
+    world.pipeline.templates.remove("nightly")
+    with pytest.raises(CallerError, match="no template 'nightly'"):
+        world.pipeline.templates.send("nightly", "2026-11-23")
+    assert world.pipeline.templates.list() == []
+    assert world.save().version == 3
+    assert [row.last and row.last.outcome for row in world.pipeline.templates.list()] == ["sent"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "Nightly"}, "name is 'Nightly'"),
+        ({"queue": "cpus"}, "cpus"),
+        ({"image": "other"}, "other"),
+        ({"attempts": 99}, "attempts is 99"),
+        ({"env": {"API_KEY": "x"}}, "looks like a secret"),
+        ({"secrets": ["HF_TOKEN"]}, "secrets is given"),
+        ({"force": True}, "force is given"),
+        ({"items": "s3://raw/{time}/**.jpg"}, "items is '{time}'"),
+        ({"items": "s3://raw/{time:%Q}/**.jpg"}, "%Q"),
+        ({"items": "s3://raw/{time-1w:%d}/**.jpg"}, "time-1w"),
+        ({"items": "s3://other/{time:%d}/*.jpg"}, "items is 's3://other"),
+        ({"items": "s3://rawer/*.jpg"}, "tidemill:data.read"),
+        ({"items": "."}, "a path of this machine"),
+        ({"items": [__file__]}, "is a file of this machine"),
+        ({"items": "-"}, "without a person"),
+        ({"items": [1, 2]}, "a list in a store"),
+        ({"items": ["x" * 1000] * 2000}, "at most"),
+        ({"inputs": {"model": __file__}}, "a path of this machine"),
+        ({"notify": "https://hooks.example.com/1"}, "a channel"),
+        ({"function": len, "command": None}, "an object of Python"),
+        ({"after": ["gone"]}, "gone"),
+        ({"attempt": 3}, "Did you mean 'attempts'"),
+        ({"command": ["x", "{time:%s}"]}, "command is '{time:%s}'"),
+        ({"output": "s3://elsewhere/x"}, "output is"),
+    ],
+)
+def test_a_mistake_is_refused_before_anything_is_kept(world: World, changes: dict[str, Any], said: str) -> None:
+    before = list(world.store.list(""))
+    with pytest.raises(CallerError) as refused:
+        world.save(**changes)
+    assert said in str(refused.value)
+    assert list(world.store.list("")) == before
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda templates: templates.send("other"), "no template 'other'"),
+        (lambda templates: templates.send("nightly@7"), "version of template nightly is 7"),
+        (lambda templates: templates.send("Nightly"), "template is 'Nightly'"),
+        (lambda templates: templates.send("nightly", "yesterday"), "at is 'yesterday'"),
+        (lambda templates: templates.send("nightly", "2027-01-01"), "before now"),
+        (lambda templates: templates.send("nightly", schedule="weekly"), "no schedule 'weekly'"),
+        (lambda templates: templates.pause("other"), "no template"),
+        (lambda templates: templates.history("other"), "no template"),
+    ],
+)
+def test_what_cannot_be_sent(world: World, call: Any, said: str) -> None:
+    world.save()
+    with pytest.raises(CallerError, match=said):
+        call(world.pipeline.templates)
+    assert not list(world.store.list("sends"))
+
+
+class KilledError(BaseException):
+    """The sender dies here."""
+
+
+def dying(world: World, at: int, call: Any) -> bool:
+    """Call the sender, which dies before its `at`-th write or enqueued array; false where there are fewer."""
+    left = [at]
+
+    def step(real: Any) -> Any:
+        def stepped(*given: Any, **named: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                raise KilledError
+            return real(*given, **named)
+
+        return stepped
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in ((world.store, "put"), (world.store, "create"), (world.backend, "enqueue")):
+            patch.setattr(owner, name, step(getattr(owner, name)))
+        try:
+            call()
+        except KilledError:
+            return True
+    return False
+
+
+def test_a_sender_that_dies_anywhere_sends_one_job_of_what_it_first_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The listing and the template change in between, and the next call finishes."""
+    for at in range(1, 30):
+        world = World(monkeypatch)
+        world.buckets.put(*DAYS)
+        world.schedule()
+        world.save()
+        died = dying(world, at, lambda world=world: world.fire("2026-11-23T02:00+01:00"))
+        world.buckets.put("s3://raw/2026/11/23/late.jpg")
+        world.save(attempts=7)
+        (sent,) = world.fire("2026-11-23T02:00+01:00")
+        (job,) = world.jobs()
+        items = [item.uri for item in read_items(world.store, job.id)]
+        assert (sent["job"], job.spec.items_total, job.status().items) == (job.id, len(items), len(items)), at
+        assert len({fake.array.name for fake in world.backend.arrays}) == len(world.backend.arrays) == 1, at
+        assert job.spec.attempts == (7 if died and sent["version"] == 2 else 3), at
+        assert items in (DAYS[1:3], [*DAYS[1:3], "s3://raw/2026/11/23/late.jpg"]), at
+        if not died:
+            assert at > 8
+            return
+    raise AssertionError("more writes than expected")

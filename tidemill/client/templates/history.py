@@ -1,0 +1,126 @@
+"""Templates and their sends as rows for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from tidemill import layout
+from tidemill.client.site import Site
+from tidemill.templates.notes import NotedSend, TriggerNotes
+from tidemill.templates.pauses import newest_pause
+from tidemill.templates.template import find_template, newest_template, template_names
+
+
+@dataclass(frozen=True)
+class SendRow:
+    """A send of a template, for people.
+
+    Attributes:
+        trigger: `schedule NAME`, `arrivals NAME` or `hand`.
+        time: The time that it was for, ISO 8601.
+        outcome: `sent`, `skipped`, `failed`, `denied`, `missed`, or `begun` while it is on its way.
+        job: The job that was sent.
+        reason: Why none was.
+        by: Who sent it, or did not.
+        version: Of the template.
+    """
+
+    trigger: str
+    time: str
+    outcome: str
+    job: str | None
+    reason: str
+    by: str
+    version: int
+
+
+@dataclass(frozen=True)
+class TemplateRow:
+    """A template, for people.
+
+    Attributes:
+        paused: Who has paused it, and why; empty while it is sent.
+        sent_by: What sends it: schedules and arrivals of the stack.
+        last: Its newest send.
+    """
+
+    name: str
+    version: int
+    queue: str | None
+    saved_by: str
+    saved_at: str
+    paused: str
+    sent_by: list[str]
+    last: SendRow | None
+
+
+def template_rows(site: Site) -> list[TemplateRow]:
+    """See `Templates.list`."""
+    return [row for name in template_names(site.store) if (row := _template_row(site, name))]
+
+
+def _template_row(site: Site, name: str) -> TemplateRow | None:
+    template = newest_template(site.store, name)
+    if template is None:
+        return None
+    pause = newest_pause(site.store, name)
+    return TemplateRow(
+        name=name,
+        version=template.version,
+        queue=template.settings.get("queue"),
+        saved_by=template.saved_by,
+        saved_at=template.saved_at.isoformat(timespec="seconds"),
+        paused=pause.words() if pause and pause.paused else "",
+        sent_by=senders_of(site, name),
+        last=next(_sends(site, name), None),
+    )
+
+
+def senders_of(site: Site, template: str) -> list[str]:
+    """The schedules and arrivals of a stack that send a template."""
+    kinds = {"schedule": site.descriptor.schedules, "arrivals": site.descriptor.arrivals}
+    return [
+        f"{kind} {name}"
+        for kind, each in kinds.items()
+        for name, one in sorted(each.items())
+        if one.template.partition("@")[0] == template
+    ]
+
+
+def send_rows(site: Site, name: str, limit: int) -> list[SendRow]:
+    """See `Templates.history`."""
+    return list(islice(_sends(site, find_template(site.store, name).name), limit))
+
+
+def _sends(site: Site, template: str) -> Iterator[SendRow]:
+    """The sends of a template by all triggers, the newest first."""
+    folders = (folder.rpartition("/")[2] for folder in site.store.folders(f"{layout.SENDS}/{template}"))
+    triggers = [folder.replace("-", " ", 1) for folder in folders if folder.partition("-")[0] in ("hand", "schedule")]
+    each = [(notes, noted) for trigger in triggers for notes, noted in _of_trigger(site, template, trigger)]
+    for notes, noted in sorted(each, key=lambda pair: pair[1].key):
+        yield _row(notes, noted)
+
+
+def _of_trigger(site: Site, template: str, trigger: str) -> Iterator[tuple[TriggerNotes, NotedSend]]:
+    notes = TriggerNotes(site.store, template, trigger)
+    return ((notes, noted) for noted in notes.newest())
+
+
+def _row(notes: TriggerNotes, noted: NotedSend) -> SendRow:
+    note = notes.read(noted.key, noted.outcome)
+    return SendRow(
+        trigger=note.trigger,
+        time=_iso(note.time),
+        outcome=note.outcome,
+        job=note.job,
+        reason=note.reason,
+        by=note.by,
+        version=note.version,
+    )
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")

@@ -1,0 +1,152 @@
+"""Sending a template: once for each occasion, however often and by whomever it is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from tidemill import layout
+from tidemill.client.journal import newest_specs
+from tidemill.client.keywords import KEYWORDS
+from tidemill.client.sending.identity import sent_job
+from tidemill.client.sending.submit import submitted
+from tidemill.client.site import Log, Site
+from tidemill.clouds.account import ignore
+from tidemill.code import fetched
+from tidemill.errors import CallerError
+from tidemill.job import Predecessor, SentBy
+from tidemill.ledger.gate import look
+from tidemill.request import JobRequest
+from tidemill.templates.moments import with_time
+from tidemill.templates.notes import NoteKind, SendNote, TriggerNotes, key_of
+from tidemill.templates.template import Template, find_template
+
+Overlap = Literal["skip", "wait", "allow"]
+_TRIED: frozenset[str] = frozenset({"failed", "denied", "missed", "skipped"})
+
+
+@dataclass(frozen=True)
+class Send:
+    """One use of a template.
+
+    Attributes:
+        reference: The template's name, or its name and version.
+        trigger: `schedule NAME`, `arrivals NAME` or `hand`.
+        time: The time that it is for, in the zone in which the template's texts are written.
+        number: Of arrivals.
+        cron: The schedule's cron text and zone.
+        items: The items, where the template's own are not meant.
+    """
+
+    reference: str
+    trigger: str
+    time: datetime
+    number: int | None = None
+    cron: str = ""
+    items: Iterable[str] | None = None
+
+    @property
+    def template(self) -> str:
+        return self.reference.partition("@")[0]
+
+    @property
+    def key(self) -> str:
+        return key_of(self.time) if self.number is None else layout.newest_first(self.number)
+
+    def notes(self, site: Site) -> TriggerNotes:
+        return TriggerNotes(site.store, self.template, self.trigger)
+
+    def note(self, site: Site, outcome: NoteKind, version: int, reason: str = "", job: str | None = None) -> SendNote:
+        """Write down what became of it; returns the note of this kind that stands."""
+        note = SendNote(
+            template=self.template,
+            version=version,
+            trigger=self.trigger,
+            time=self.time,
+            outcome=outcome,
+            by=site.account.user(),
+            at=site.account.at(),
+            reason=reason,
+            job=job,
+            number=self.number,
+            cron=self.cron,
+        )
+        return self.notes(site).note(self.key, note)
+
+
+def send(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "allow", log: Log = ignore) -> SendNote:
+    """Send a template for one occasion; returns the note of it.
+
+    Args:
+        site: The pipeline.
+        wanted: The occasion.
+        kinds: The kinds of its notes that are there.
+        overlap: What happens while the template's previous job has not ended.
+        log: Is told remarks.
+
+    Raises:
+        CallerError: The template is not there, or what it asks for is refused.
+        NoItemsError: There are no items.
+        CloudError: The store or the queue refused. The same call may be made again.
+    """
+    if "sent" in kinds:
+        return wanted.notes(site).read(wanted.key, "sent")
+    template = find_template(site.store, wanted.reference)
+    begun = wanted.note(site, "begun", template.version)
+    # Two senders use the version of the first; after a failure another one may be right.
+    if begun.version != template.version and not kinds & _TRIED:
+        template = find_template(site.store, f"{template.name}@{begun.version}")
+    sent_by = SentBy(
+        template=template.name,
+        version=template.version,
+        trigger=wanted.trigger,
+        time=wanted.time,
+        number=wanted.number,
+        saved_by=template.saved_by,
+    )
+    after = list[str]()
+    if overlap != "allow" and (previous := _unfinished(site, sent_by)):
+        if overlap == "skip":
+            return wanted.note(site, "skipped", template.version, f"{previous} has not ended")
+        after.append(previous)
+    request = request_of(site, template, wanted.time, log)
+    request = replace(request, after=[*request.after, *after])
+    if wanted.items is not None:
+        request = replace(request, items=wanted.items)
+    job = submitted(site, request, sent_by)[0]
+    return wanted.note(site, "sent", template.version, job=job.id)
+
+
+def _unfinished(site: Site, sent_by: SentBy) -> str | None:
+    """The template's previous job, where it has not ended and may yet be complete."""
+    if sent_job(site.store, sent_by).spec is not None:
+        return None
+    specs = newest_specs(site.store, sent_by.template, passed_over=ignore)
+    previous = next((spec.job for spec in specs if spec.sent_by and spec.sent_by.template == sent_by.template), None)
+    if previous is None:
+        return None
+    gate = look(site.store, [Predecessor(job=previous)])
+    return previous if gate.waits and gate.never is None else None
+
+
+def request_of(site: Site, template: Template, time: datetime, log: Log) -> JobRequest:
+    """The request of a template for a time, whose zone is that of its texts.
+
+    Raises:
+        CallerError: A newer Tidemill has saved it.
+    """
+    settings = with_time(template.settings, time)
+    if unknown := sorted(settings.keys() - KEYWORDS):
+        raise CallerError(
+            f"Template {template.name}@{template.version} has settings that this Tidemill does not know: "
+            f"{', '.join(unknown)}.",
+            "Update it; a stack's own sender is updated by `pulumi up`.",
+            what="template",
+        )
+    code = None
+    if template.code:
+        code = fetched(site.store, layout.template_code(template.name, template.code), template.code_origin)
+    whole: dict[str, Any] = {"command": None, "items": (), **settings}
+    return JobRequest(**whole, name=template.name, code=code, log=log)
