@@ -2,8 +2,8 @@
 
 lib/               shared libraries, the loader as `loader`
 py/                CPython: bin/python3 and its standard library
-site/              our wheels and `tidemill`; Python is started on this folder, so it is first in sys.path
-certificates.pem   for images that have none
+site/              our wheels and `tidemill`; Python is started on this folder, so it is first in sys.path.
+                   `certifi` is for images without certificates
 tidemill-worker    the entry
 """
 
@@ -26,10 +26,13 @@ LOCK = ROOT / "requirements.txt"
 CLOUDS = ("aws", "gcp")
 WHEELS = ("certifi", "obstore", "pydantic", "regex", "zstandard")
 """A worker's imports, without their dependencies. Neither cloud's worker uses an SDK, so both trees are identical."""
-NOT_OURS = ("cli", "client", "machines", "money.py", "prices")
-"""Parts of `tidemill` that a worker never imports. So new prices do not change the image."""
-ROOMS, PARTS = ("clouds", "services"), ("__init__.py", "lease", "lease.py")
-"""Folders of `tidemill` of whose folders a worker has these parts: records, and what makes a worker's place."""
+SENDER_WHEELS = ("boto3", "click", "cronsim", "requests", "tzdata")
+"""What the sender imports besides: the client with the SDK of AWS, and the times of schedules. On GCP the machine gives
+the login."""
+AWS_MODELS = ("batch", "logs", "secretsmanager", "service-quotas", "sns", "sqs", "sts")
+"""Services that the sender calls; the descriptions of all that boto3 knows are as large as a third of the tree."""
+NOT_OURS = ("cli",)
+"""Parts of `tidemill` that neither worker nor sender imports."""
 NO_STDLIB = (
     "__pycache__", "_pydecimal.py", "config-*", "dbm", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
     "dist-packages", "sqlite3", "test", "tests", "tkinter", "turtle*", "unittest", "venv", "wsgiref", "xmlrpc",
@@ -39,14 +42,15 @@ NO_STDLIB = (
 )  # fmt: skip
 NO_WHEEL = (
     "__pycache__", "bin", "*.pyi", "py.typed", "RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json",
-    "fsspec.py", "_cffi.*", "backend_cffi.py", "mypy.py", ".lock", "tests",
+    "fsspec.py", "_cffi.*", "backend_cffi.py", "mypy.py", ".lock", "tests", "botocore/cacert.pem", "boto3/examples",
+    "boto3/data",
 )  # fmt: skip
 NAME_SERVICE = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
 """Libraries that the C library loads by name to look up a host."""
 MAIN = """\
-import runpy
+import runpy, sys
 
-runpy.run_module("tidemill.worker", run_name="__main__", alter_sys=True)
+runpy.run_module(f"tidemill.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True)
 """
 
 
@@ -69,8 +73,6 @@ def build(target: Path, architecture: str | None = None) -> None:
     _libraries(target, source)
     _strip(target, source)
     _compile(target, source)
-    (target / "site" / "certifi" / "cacert.pem").rename(target / "certificates.pem")
-    shutil.rmtree(target / "site" / "certifi")
     tools.entry(target / "tidemill-worker", architecture)
     for path in target.rglob("*"):
         executable = path.name in ("loader", "python3", "tidemill-worker")
@@ -93,7 +95,7 @@ def _interpreter(folder: Path, source: Base) -> None:
 def _wheels(site: Path, source: Base) -> None:
     """Install from the lock file, with hashes checked."""
     tar = () if source.version >= (3, 11, 4) else ("backports.tarfile",)
-    names = _closure((*WHEELS, *tar))
+    names = _closure((*WHEELS, *SENDER_WHEELS, *tar))
     wanted = site.parent / "wheels.txt"
     wanted.write_text("".join(_locked(names)))
     uv = Path(sys.prefix, "bin", "uv")
@@ -104,6 +106,9 @@ def _wheels(site: Path, source: Base) -> None:
         raise BuildError(f"The wheels of the worker could not be installed:\n{done.stderr}")
     wanted.unlink()
     _prune(site, NO_WHEEL)
+    for path in (site / "botocore" / "data").iterdir():
+        if path.is_dir() and path.name not in AWS_MODELS:
+            shutil.rmtree(path)
 
 
 def _closure(names: tuple[str, ...]) -> set[str]:
@@ -141,17 +146,7 @@ def _prune(folder: Path, patterns: tuple[str, ...]) -> None:
 
 
 def _package(site: Path) -> None:
-    ignored = shutil.ignore_patterns("__pycache__")
-    top = ROOT / "tidemill"
-
-    def ignore(folder: str, names: list[str]) -> set[str]:
-        parts = Path(folder).relative_to(top).parts
-        ours = {*names} - {*NOT_OURS} if not parts else {*names}
-        if parts and parts[0] in ROOMS and len(parts) < 3:
-            ours = {name for name in names if name in PARTS or (len(parts) == 1 and (Path(folder) / name).is_dir())}
-        return ignored(folder, names) | ({*names} - ours)
-
-    shutil.copytree(top, site / "tidemill", ignore=ignore)
+    shutil.copytree(ROOT / "tidemill", site / "tidemill", ignore=shutil.ignore_patterns("__pycache__", *NOT_OURS))
     # A checkout keeps the folder of a module that moved away, with compiled files alone.
     for folder in sorted((path for path in (site / "tidemill").rglob("*") if path.is_dir()), reverse=True):
         if not any(folder.iterdir()):

@@ -22,7 +22,7 @@ QEMU = "/qemu"
 TREE = "/tidemill"
 ENTRY = [QEMU, f"{TREE}/tidemill-worker"]
 LOADER = [QEMU, f"{TREE}/lib/loader", "--inhibit-cache", "--library-path", f"{TREE}/lib"]
-START = [*LOADER, f"{TREE}/py/bin/python3", "-E", "-s", f"{TREE}/site"]
+START = [*LOADER, f"{TREE}/py/bin/python3", "-E", "-s", f"{TREE}/site", "worker"]
 """What the entry becomes (worker_image/entry/main.go, start)."""
 
 

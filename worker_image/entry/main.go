@@ -2,6 +2,7 @@
 //
 //	tidemill-worker copy FOLDER    copy the tree that contains it to FOLDER
 //	tidemill-worker start          become the worker
+//	tidemill-worker sender         become the sender
 //	tidemill-worker start IMAGE    become the worker of an image, once the machine has its tree (components/services/batch/host.py)
 //
 // It leaves to the worker all that the worker can do. Neither Python nor a shell is available here.
@@ -23,7 +24,7 @@ import (
 const (
 	loader = "lib/loader"
 	python = "py/bin/python3"
-	bundle = "certificates.pem"
+	bundle = "site/certifi/cacert.pem"
 	// Prefix of the container's own value of a variable that is changed for the worker alone. The worker restores the
 	// container's environment for its programs (tidemill/worker/settings.py).
 	was = "TIDEMILL_WAS_"
@@ -65,11 +66,13 @@ func run(args []string) error {
 	case len(args) == 3 && args[1] == "copy":
 		return install(tree, args[2])
 	case len(args) == 2 && args[1] == "start":
-		return start(tree)
+		return start(tree, "worker")
+	case len(args) == 2 && args[1] == "sender":
+		return start(tree, "sender")
 	case len(args) == 3 && args[1] == "start":
 		return startOther(tree, args[2])
 	}
-	return errors.New("usage: tidemill-worker copy FOLDER | start [IMAGE]")
+	return errors.New("usage: tidemill-worker copy FOLDER | start [IMAGE] | sender")
 }
 
 // home is the folder of this program. A root may lack /proc, so the path in the command comes first.
@@ -81,11 +84,11 @@ func home(typed string) (string, error) {
 	return filepath.Dir(path), err
 }
 
-// start becomes the worker, through the tree's own loader: it loads no library of the image, and its variables do not
+// start becomes a program of the tree, the worker or the sender, through the tree's own loader: it loads no library of the image, and its variables do not
 // reach the programs that it runs.
-func start(tree string) error {
+func start(tree, program string) error {
 	path := filepath.Join(tree, loader)
-	interpreter := []string{filepath.Join(tree, python), "-E", "-s", filepath.Join(tree, "site")}
+	interpreter := []string{filepath.Join(tree, python), "-E", "-s", filepath.Join(tree, "site"), program}
 	argv := append([]string{path, "--inhibit-cache", "--library-path", filepath.Join(tree, "lib")}, interpreter...)
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, argv, environment(tree, os.Environ())))
 }

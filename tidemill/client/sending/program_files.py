@@ -10,15 +10,17 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.client.items.local_files import look, path_of
 from tidemill.client.program.used_files import used_files
 from tidemill.client.site import Site
-from tidemill.client.upload.hashes import Hashes
 from tidemill.code import CodeArchive, digest_of
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
+
+if TYPE_CHECKING:
+    from tidemill.client.upload.hashes import Hashes
 
 
 class ProgramFiles(NamedTuple):
@@ -56,6 +58,9 @@ def program_files(site: Site, draft: JobSpec, inputs: Mapping[str, str], packed:
     code = {} if packed is None else packed.contents
     if not site.local:
         return ProgramFiles(code, {f"{{{name}}}": uri for name, uri in inputs.items()})
+    # Imported late: it needs SQLite, which the worker's image does not have.
+    from tidemill.client.upload.hashes import Hashes
+
     with closing(Hashes()) as hashes:
         in_place = {str(path): _sha256(hashes, str(path)) for path in used_files(draft.command or (), draft.env)}
         in_place |= {f"{{{name}}}": _of_input(hashes, uri) for name, uri in inputs.items()}

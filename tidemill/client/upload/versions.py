@@ -13,15 +13,18 @@ import time
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import zstandard
 
 from tidemill import layout
 from tidemill.client.items.local_files import LocalFile, look, path_of
 from tidemill.client.items.spool import Spool
-from tidemill.client.upload.hashes import FRESH_NS, Hashes
 from tidemill.errors import CallerError, DamagedError
 from tidemill.store import Store
+
+if TYPE_CHECKING:
+    from tidemill.client.upload.hashes import Hashes
 
 LARGE_BYTES = 64 * 2**20
 """A larger file is not read for its version: its size and times tell."""
@@ -120,6 +123,9 @@ def versions_of(store: Store, spool: Spool) -> Versions:
 
 
 def _of_files(uris: Iterable[str]) -> Iterator[int]:
+    # Imported late: it needs SQLite, which the worker's image does not have.
+    from tidemill.client.upload.hashes import FRESH_NS, Hashes
+
     hashes, left = Hashes(), MOST_BYTES
     try:
         for uri in uris:
