@@ -17,6 +17,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import io
+import keyword
 import os
 import pkgutil
 import runpy
@@ -422,9 +423,11 @@ def _read(cloud: str) -> None:
     server, sdk, sdk_types = (importlib.import_module(name) for name in names)
     provider = server.PROVIDER
     for row in provider.kind.rows.values():
-        _, module, name = row.token.split(":")
+        _, place, name = row.token.split(":")
+        module = place.partition("/")[0]
+        module = f"{module}_" if keyword.iskeyword(module) else module
         # It keeps what it finds out about a class.
-        sdk_types.resource_types(getattr(getattr(sdk, module.partition("/")[0]), name))
+        sdk_types.resource_types(getattr(getattr(sdk, module), name))
         for step in (*row.steps(), *row.read, *row.delete, *row.tags):
             provider.kind.shape(step.get("service", row.service), step["op"])
     if cloud == "aws":

@@ -195,6 +195,9 @@ RESOURCES: dict[str, dict[str, str]] = {
         "ResourceId": "{}",
         "CreationToken": "file-system/*",
     },
+    "lambda": {"FunctionName": "function:{}", "Resource": "{}"},
+    "scheduler": {"ResourceArn": "{}"},
+    "sqs": {"QueueName": "{}"},
     "events": {"Name": "rule/{}", "Rule": "rule/{}", "ResourceARN": "{}"},
     "sns": {"TopicArn": "{}", "ResourceArn": "{}", "SubscriptionArn": "{}", "Name": "{}"},
     "ecr": {"repositoryName": "repository/{}", "repositoryNames": "repository/{}", "resourceArn": "{}"},
@@ -223,11 +226,14 @@ WITHOUT_RESOURCE = {
     "iam": re.compile(r"List(Roles|Users|Policies|InstanceProfiles)$"),
 }
 # Actions that cover many operations: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbudgetservice.html
-COVERING = {"budgets": ((re.compile(r"Describe"), "ViewBudget"), (re.compile(r"(?!.*Tag)"), "ModifyBudget"))}
+COVERING = {"budgets": ((re.compile(r"Describe"), "ViewBudget"), (re.compile(r"(?!.*Tag)"), "ModifyBudget")),
+            "lambda": ((re.compile(r"Invoke$"), "InvokeFunction"),)}  # fmt: skip
 # Calls that hand a role to a service: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 PASSING = {"RegisterJobDefinition": "ecs-tasks", "CreateComputeEnvironment": "ec2", "UpdateComputeEnvironment": "ec2",
            "CreateDeliveryStream": "firehose", "PutSubscriptionFilter": "logs", "RunInstances": "ec2",
-           "AddRoleToInstanceProfile": "ec2"}  # fmt: skip
+           "AddRoleToInstanceProfile": "ec2",
+           "CreateFunction": "lambda", "UpdateFunctionConfiguration": "lambda", "CreateSchedule": "scheduler",
+           "UpdateSchedule": "scheduler"}  # fmt: skip
 ROLE = re.compile(rf"arn:aws:iam::{ACCOUNT}:role/[\w+=,.@/-]+")
 
 
@@ -273,6 +279,12 @@ def _resources(prefix: str, operation: str, params: dict[str, Any], region: str)
     if (prefix, operation) == ("kms", "Decrypt") and "KeyId" not in params:
         # A ciphertext identifies its key; moto's begins with the key id.
         params = {"KeyId": b64decode(params.get("CiphertextBlob", ""))[:36].decode(errors="replace")}
+    if prefix == "scheduler" and "Name" in params:
+        group = params.get("GroupName") or params.get("groupName") or "default"
+        kind = "schedule-group" if operation.endswith("Group") else f"schedule/{group}"
+        params = {**params, "ResourceArn": f"{kind}/{params['Name']}"}
+    if prefix == "sqs" and "QueueUrl" in params:
+        params = {**params, "QueueName": params["QueueUrl"].rpartition("/")[2]}
     if prefix == "elasticfilesystem":
         params = {**params, **_of_efs(params, region)}
     if prefix == "budgets":

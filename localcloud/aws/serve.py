@@ -15,8 +15,10 @@ from localcloud import daemon
 from localcloud.aws import accounts, authorize, capacity, ec2_actions, efs
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.ecr import LAYERS, Ecr
+from localcloud.aws.functions.functions import LambdaFunctions
+from localcloud.aws.functions.schedules import Schedules
 from localcloud.aws.gateway import Gateway
-from localcloud.aws.mended import budgets, firehose, gaps, insights, log_indexes, quotas, saved_queries  # noqa: F401
+from localcloud.aws.mended import budgets, firehose, functions, gaps, insights, log_indexes, quotas, saved_queries  # noqa: F401
 from localcloud.aws.s3_faults import S3Faults
 from localcloud.aws.wsgi import serve_socket
 
@@ -79,8 +81,11 @@ class AwsDaemon:
             given = {name: value for name, value in vars(options).items() if name not in {"state", "port"}}
             self.batch = BatchApi(Settings(state, self.port, **given), Host(within, authorize.may))
             faults = S3Faults(accounts.moto)
-            ecr = Ecr(self.batch.registry, accounts.moto, f"http://127.0.0.1:{self.port}")
-            services |= {"s3": faults, "batch": BatchWsgi(self.batch), "ecr": ecr}
+            url = f"http://127.0.0.1:{self.port}"
+            ecr = Ecr(self.batch.registry, accounts.moto, url)
+            self.functions = LambdaFunctions(self.batch.registry, url, state / "functions")
+            self.schedules = Schedules(self.functions)
+            services |= {"s3": faults, "batch": BatchWsgi(self.batch), "ecr": ecr, "lambda": self.functions}
             unsigned[LAYERS] = ecr.layers
             tags |= {"batch": self.batch.tags, "ec2": ec2_actions.tags, "kms": accounts.key_tags}
             tags["elasticfilesystem"] = efs.tags
@@ -90,6 +95,7 @@ class AwsDaemon:
                 "capacity": capacity.faults.control,
                 "health": lambda _: {"status": "ok", **self.batch.health()},
             }
+            control |= self.schedules.controls
             control["credentials"] = lambda wanted: accounts.role_credentials(wanted["role"], "localcloud")
             self._served = serve_socket(listening, gateway)
 
@@ -97,6 +103,8 @@ class AwsDaemon:
         """End children and machines, then the socket. This takes bounded time, whatever hangs."""
         ending = threading.Thread(target=self.batch.stop, daemon=True)
         ending.start()
+        self.schedules.stop()
+        self.functions.stop()
         ending.join(STOP_SECONDS)
         self._served.close()
 

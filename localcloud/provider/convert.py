@@ -160,7 +160,7 @@ def _scalar(value: Any, shape: Any, path: str) -> Any:
         elif kind == "string" and not isinstance(value, str):
             if isinstance(value, (dict, list)):
                 raise ValueError
-            value = str(value).lower() if isinstance(value, bool) else f"{value:g}"
+            value = str(value).lower() if isinstance(value, bool) else f"{value:.15g}"
     except (ValueError, KeyError, TypeError):
         raise RefusedError(path, f"expected {kind}, got {value!r}") from None
     _limits(value, shape, path)

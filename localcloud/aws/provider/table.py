@@ -31,6 +31,8 @@ TAGGED: dict[str, tuple[str, Any]] = {
     "ec2": ("Resources", ["$id"]),
     "efs": ("ResourceId", "$id"),
     "kms": ("KeyId", "$id"),
+    "lambda": ("Resource", "$out.arn"),
+    "scheduler": ("ResourceArn", "$out.arn"),
     "secretsmanager": ("SecretId", "$id"),
     "sns": ("ResourceArn", "$id"),
 }

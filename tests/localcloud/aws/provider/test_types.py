@@ -31,6 +31,19 @@ def policy(action: str, resource: str = "*") -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
+def pulled(service: str) -> str:
+    """A repository's document that lets a service pull."""
+    actions = ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+    statement = {"Effect": "Allow", "Principal": {"Service": f"{service}.amazonaws.com"}, "Action": actions}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def called(role: str, word: str) -> dict[str, Any]:
+    """A schedule's target."""
+    function = "arn:aws:lambda:us-west-2:123456789012:function:f"
+    return {"arn": function, "roleArn": role, "input": json.dumps({"word": word})}
+
+
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     """Clients as the provider makes them, with the environment of a running localcloud."""
@@ -120,6 +133,23 @@ class World:
 
     def topic(self) -> str:
         return self.make("aws:sns/topic:Topic")["arn"]
+
+    def function(self) -> dict[str, Any]:
+        """A function of an image that Lambda may pull."""
+        trust = TRUST.replace("ec2", "lambda")
+        repository = self.make("aws:ecr/repository:Repository")
+        self.make("aws:ecr/repositoryPolicy:RepositoryPolicy", repository=repository["id"], policy=pulled("lambda"))
+        return {
+            "role": self.make("aws:iam/role:Role", assumeRolePolicy=trust)["arn"],
+            "packageType": "Image",
+            "imageUri": f"{repository['repositoryUrl']}@sha256:{'0' * 64}",
+        }
+
+    def group_of_schedules(self) -> str:
+        return self.make("aws:scheduler/scheduleGroup:ScheduleGroup")["name"]
+
+    def messages(self) -> str:
+        return self.make("aws:sqs/queue:Queue")["url"]
 
     def stream(self) -> str:
         settings = {"bucketArn": self.bucket_arn(), "roleArn": self.role_arn()}
@@ -401,6 +431,47 @@ LIVES: dict[str, Any] = {
     "aws:sns/topicSubscription:TopicSubscription": lambda w: (
         {"topic": w["topic"], "protocol": "email", "endpoint": "a@example.com"},
         {},
+    ),
+    "aws:ecr/repositoryPolicy:RepositoryPolicy": lambda w: (
+        {"repository": w.make("aws:ecr/repository:Repository")["id"], "policy": pulled("lambda")},
+        {"policy": pulled("batch")},
+    ),
+    "aws:lambda/function:Function": lambda w: (
+        {
+            **w.function(),
+            "timeout": 900,
+            "memorySize": 1024,
+            "imageConfig": {"entryPoints": ["/e"], "commands": ["sender"]},
+            "environment": {"variables": {"A": "1"}},
+            "loggingConfig": {"logFormat": "Text", "logGroup": "g"},
+            "tags": {"a": "b"},
+        },
+        {
+            "imageUri": w.function()["imageUri"].replace("0" * 64, "1" * 64),
+            "memorySize": 2048,
+            "imageConfig": {"entryPoints": ["/e"], "commands": ["other"]},
+            "environment": {"variables": {"A": "2"}},
+            "loggingConfig": {"logFormat": "Text", "logGroup": "h"},
+            "tags": {"a": "c"},
+        },
+    ),
+    "aws:scheduler/scheduleGroup:ScheduleGroup": lambda w: ({"tags": {"a": "b"}}, {"tags": {"a": "c"}}),
+    "aws:scheduler/schedule:Schedule": lambda w: (
+        {
+            "groupName": w.group_of_schedules(),
+            "flexibleTimeWindow": {"mode": "OFF"},
+            "scheduleExpression": "cron(0 2 * * ? *)",
+            "target": called(w.role_arn(), "a"),
+        },
+        {"scheduleExpressionTimezone": "Europe/Berlin", "state": "DISABLED", "target": called(w.role_arn(), "b")},
+    ),
+    "aws:sqs/queue:Queue": lambda w: (
+        {"messageRetentionSeconds": 1209600, "sqsManagedSseEnabled": True, "tags": {"a": "b"}},
+        {"visibilityTimeoutSeconds": 60, "tags": {"a": "c"}},
+    ),
+    "aws:sqs/queuePolicy:QueuePolicy": lambda w: (
+        {"queueUrl": w.messages(), "policy": policy("sqs:SendMessage")},
+        {"policy": policy("sqs:ReceiveMessage")},
     ),
     "aws:cloudwatch/logSubscriptionFilter:LogSubscriptionFilter": lambda w: (
         {"logGroup": w["logs"], "filterPattern": "", "destinationArn": w["stream"], "roleArn": w["role_arn"]},
