@@ -181,6 +181,11 @@ def begun(job: str) -> str:
     return f"{JOBS}/{job}/begun"
 
 
+def first_item(job: str) -> str:
+    """The note of how long a job waited for its first item."""
+    return f"{JOBS}/{job}/first_item"
+
+
 def rounds(job: str) -> str:
     return f"{JOBS}/{job}/rounds"
 

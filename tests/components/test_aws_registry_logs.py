@@ -79,7 +79,7 @@ def test_a_log_group_keeps_lines_for_as_long_as_it_is_told():
         "AwsLogs": 1,
         "cloudwatch.LogGroup": 1,
         "cloudwatch.LogIndexPolicy": 1,
-        "cloudwatch.LogMetricFilter": 4,
+        "cloudwatch.LogMetricFilter": 5,
     }
     assert made.one("cloudwatch.LogGroup").inputs["retentionInDays"] == 30
 
@@ -92,6 +92,7 @@ def test_workers_events_are_counted_by_queue():
         "Items": ('{ $.event = "chunk" }', "$.items"),
         "FailedItems": ('{ $.event = "chunk" }', "$.failed"),
         "Reclaims": ('{ $.event = "reclaim" }', "1"),
+        "FirstItemWait": ('{ $.event = "first_item" }', "$.waited_ms"),
         "WorkerErrors": ('{ $.event = "worker_error" }', "1"),
     }
     for each in counted.values():

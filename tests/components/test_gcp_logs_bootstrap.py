@@ -27,7 +27,7 @@ def test_lines_are_kept_for_as_long_as_is_told_and_once():
     made = logs(retention_days=30)
     assert made.counts() == {
         "GcpLogs": 1,
-        "logging.Metric": 5,
+        "logging.Metric": 6,
         "logging.ProjectBucketConfig": 1,
         "logging.ProjectExclusion": 1,
         "logging.ProjectSink": 1,
@@ -62,12 +62,14 @@ def test_workers_events_are_counted_by_queue():
         "v-logs-items": 'jsonPayload.event = "chunk"',
         "v-logs-chunk-failures": 'jsonPayload.event = "chunk"',
         "v-logs-reclaims": 'jsonPayload.event = "reclaim"',
+        "v-logs-first-items": 'jsonPayload.event = "first_item"',
         "v-logs-worker-errors": 'jsonPayload.event = "worker_error"',
     }
     assert {name: each.get("valueExtractor") for name, each in made.items()} == {
         "v-logs-items": "EXTRACT(jsonPayload.items)",
         "v-logs-chunk-failures": "EXTRACT(jsonPayload.failed)",
         "v-logs-reclaims": None,
+        "v-logs-first-items": "EXTRACT(jsonPayload.waited_ms)",
         "v-logs-worker-errors": None,
     }
     for each in made.values():

@@ -23,6 +23,8 @@ def text(status: Status, queue: str) -> str:
         "reclaims": ("Deliveries that a reclaim ended.", {"": status.reclaims}),
         "ended": ("1 when nothing will change by itself.", {"": int(status.ended)}),
     }
+    if status.first_item_seconds is not None:
+        families["first_item_seconds"] = ("How long the first item waited.", {"": status.first_item_seconds})
     if status.spent:
         families["spent_usd"] = ("What a job with a limit has consumed.", {"": status.spent.usd})
     lines: list[str] = []

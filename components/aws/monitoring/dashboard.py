@@ -86,6 +86,12 @@ def _queue(
     moves = [(SUBMITTED, "submitted"), (SUCCEEDED, "succeeded"), (FAILED, "failed")]
     backlog = {"expression": left, "label": "chunks since the chart's start", "id": "left"}
     waits = {"expression": "waited / 60000", "label": "longest wait of chunks that start, minutes", "id": "waits"}
+    first = {
+        "expression": "first / 60000",
+        "label": "longest wait of jobs for their first item, minutes",
+        "id": "begin",
+    }
+    wait = metric("first-items", id="first", stat="Maximum", visible=False)
     reserved = [
         ["AWS/ECS", name, "ClusterName", cluster, {"stat": "Average"}]
         for cluster in clusters
@@ -100,7 +106,10 @@ def _queue(
         ],
         [
             shown("chunks that wait or run", [[backlog], *(batch(name, id=key, visible=False) for name, key in moves)]),
-            shown("wait for a machine", [[waits], batch(WAITED, id="waited", stat="Maximum", visible=False)]),
+            shown(
+                "wait for a machine",
+                [[waits], batch(WAITED, id="waited", stat="Maximum", visible=False), [first], wait],
+            ),
             shown("machines reserved, percent", reserved, **percent),
         ],
     ]

@@ -18,12 +18,14 @@ class EventMetric:
     name: str
     pattern: str
     value: str
+    unit: str = "Count"
 
 
 COUNTED = {
     "items": EventMetric("Items", '{ $.event = "chunk" }', "$.items"),
     "failed-items": EventMetric("FailedItems", '{ $.event = "chunk" }', "$.failed"),
     "reclaims": EventMetric("Reclaims", '{ $.event = "reclaim" }', "1"),
+    "first-items": EventMetric("FirstItemWait", '{ $.event = "first_item" }', "$.waited_ms", "Milliseconds"),
     "worker-errors": EventMetric("WorkerErrors", '{ $.event = "worker_error" }', "1"),
 }
 """By the suffix of the filter's name. Chunks count when their record stands, each once, so that failed items are a
@@ -64,7 +66,7 @@ def metric_filters(
                 name=counted.name,
                 value=counted.value,
                 dimensions={DIMENSION: f"$.{DIMENSION}"},
-                unit="Count",
+                unit=counted.unit,
             ),
             opts=opts,
         )

@@ -45,6 +45,7 @@ def body(
         [
             _chart("Items", [_promql(metrics, "items"), _promql(metrics, "chunk-failures")]),
             _chart("Reclaims and errors", [_promql(metrics, "reclaims"), _promql(metrics, "worker-errors")]),
+            _chart("Mean wait of jobs for their first item, ms", [_promql(metrics, "first-items", mean=True)]),
         ]
     )
     for queue, subscription in subscriptions.items():
@@ -67,8 +68,9 @@ def body(
     return {"displayName": pipeline, "mosaicLayout": {"columns": COLUMNS, "tiles": _placed(rows)}}
 
 
-def _promql(metrics: Mapping[str, str], suffix: str) -> dict[str, Any]:
+def _promql(metrics: Mapping[str, str], suffix: str, *, mean: bool = False) -> dict[str, Any]:
     query = increase(metrics[suffix], suffix, _MINUTES)
+    query += f" / {increase(metrics[suffix], suffix, _MINUTES, lines=True)}" if mean else ""
     title = suffix.replace("-", " ")
     return {
         "plotType": "LINE",

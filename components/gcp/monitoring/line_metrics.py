@@ -36,12 +36,14 @@ class LineMetric:
     described: str
     event: str
     field: str | None = None
+    unit: str = "1"
 
 
 COUNTED = {
     "items": LineMetric("Items of complete chunks", "chunk", "items"),
     "chunk-failures": LineMetric("Failed items of complete chunks", "chunk", "failed"),
     "reclaims": LineMetric("Workers whose machine was taken back", "reclaim"),
+    "first-items": LineMetric("Wait of jobs for their first item", "first_item", "waited_ms", "ms"),
     "worker-errors": LineMetric("Workers that failed", "worker_error"),
 }
 """By the suffix of the metric's name. Chunks count when their record stands, each once, as on AWS."""
@@ -65,7 +67,7 @@ def metrics(name: str, lines: pulumi.Input[str], opts: pulumi.ResourceOptions) -
             metric_descriptor=gcp.logging.MetricMetricDescriptorArgs(
                 metric_kind="DELTA",
                 value_type="DISTRIBUTION" if each.field else "INT64",
-                unit="1",
+                unit=each.unit,
                 labels=[gcp.logging.MetricMetricDescriptorLabelArgs(key="queue", value_type="STRING")],
             ),
             opts=opts,

@@ -224,6 +224,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "final",
         "shared",
         "origins",
+        "first_item_seconds",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == (

@@ -16,6 +16,7 @@ from tests.unit.worker.fakes import Instant, Interrupted, worker_of
 from tidemill.errors import StoreError
 from tidemill.ledger import Outcome
 from tidemill.ledger.chunk import ChunkLedger
+from tidemill.ledger.first_item import first_item_seconds
 from tidemill.worker import __main__ as program
 from tidemill.worker.loop import Worker
 from tidemill.worker.output import also_to, serve
@@ -65,6 +66,9 @@ def test_each_chunk_is_counted_once_with_its_queue(said: list[dict[str, Any]], t
     assert {(each["queue"], each["job"]) for each in counted} == {("cpu", ledger.job)}
     assert [each["wall_ms"] for each in counted] == [500, 250]
     assert all(each["held_ms"] >= 0 for each in counted)
+    [first] = events(said, "first_item")
+    assert (first["queue"], first["job"]) == ("cpu", ledger.job)
+    assert first["waited_ms"] == 1000 * first_item_seconds(ledger.store, ledger.job)
     [failed] = events(said, "item")
     assert (failed["queue"], failed["status"], failed["item"]) == ("cpu", "failed", 1)
 
@@ -130,6 +134,7 @@ def test_the_stacks_filters_count_these_lines(said: list[dict[str, Any]], tmp_pa
             assert line[DIMENSION] == "cpu"
             value = line[counted.value[2:]] if counted.value.startswith("$.") else counted.value
             sums[counted.name] = sums.get(counted.name, 0) + float(value)
+    assert sums.pop("FirstItemWait") >= 0
     assert sums == {"Items": 3, "FailedItems": 1, "Reclaims": 1}
     asked = {re.findall('"(.*)"', counted.pattern)[0] for counted in COUNTED.values()}
     assert {each.event for each in ON_GCP.values()} == asked

@@ -235,6 +235,7 @@ class JobReport:
         tries: Items that succeeded or failed at their first, second and a later attempt.
         reasons: Failed executions by their reason.
         records: Records that were read.
+        first_item_seconds: How long it waited for its first item; see `Status`.
         note: The most urgent remark of `tidemill status`.
         headline: The first cause that `tidemill explain` gives; None of a job that has ended.
         origins: How many outcomes are shared with each earlier job. Times, machines and costs are of the others.
@@ -287,5 +288,6 @@ class JobReport:
     reclaimed: list[ReclaimLoss]
     cost: Cost | None
     estimated: ReportedExpectation | None
+    first_item_seconds: float | None = None
     origins: dict[str, int] = field(default_factory=dict)
     advice: list[Advice] = field(default_factory=list)

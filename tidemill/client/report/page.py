@@ -84,6 +84,8 @@ def _facts(report: JobReport) -> dict[str, tuple[str, str]]:
         "Wall time": (seconds(report.wall_seconds), f"{speed} on average"),
         "Reclaims": (f"{report.reclaims:,}", f"in {counted(report.chunks_done, 'finished chunk')}"),
     }
+    if report.first_item_seconds is not None:
+        facts["First item"] = (seconds(report.first_item_seconds), "after the job could start")
     if cost := report.cost:
         paid = "list prices, not paid" if cost.emulated else "machines and their disks"
         facts["Cost in USD"] = (usd(cost.low, cost.high), paid)

@@ -20,6 +20,7 @@ from tidemill.client.watch.status import Status
 from tidemill.client.watch.watched import WatchedJob
 from tidemill.clouds.emulated import emulated
 from tidemill.explain.judge import explain
+from tidemill.ledger.first_item import first_item_seconds
 from tidemill.store import Entry
 
 KINDS_SHOWN = 6
@@ -105,6 +106,7 @@ def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:
         slot_use=_slot_use(totals),
         reclaimed=reclaimed,
         cost=cost,
+        first_item_seconds=None if site.local else first_item_seconds(ledger.store, ledger.job),
         origins=status.origins,
         estimated=ReportedExpectation(**spec.expected.model_dump()) if spec.expected else None,
     )

@@ -68,6 +68,8 @@ class Status:
         told: Those who asked for it were told of its end; None while it has not ended, and where no one asked.
         shared: Items that an earlier job has computed; they are among those that succeeded.
         origins: How many of them are of each job, as the submit found them.
+        first_item_seconds: How long it waited for its first item, since the submit or since the jobs were complete that
+            it waited for; None while none has started, and where it was not asked for.
         explained: Why it does not progress, when nothing was committed for five minutes; see `Job.explain`.
     """
 
@@ -97,6 +99,7 @@ class Status:
     final: bool = False
     shared: int = 0
     origins: dict[str, int] = field(default_factory=dict)
+    first_item_seconds: float | None = None
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -158,6 +161,8 @@ class Status:
         }
         if not self.run_command:
             table["reclaims"] = self.reclaims
+        if self.first_item_seconds is not None:
+            table["first item"] = f"after {duration(self.first_item_seconds)}"
         if self.spent:
             table["cost"] = self.spent.words()
         if self.items_a_second:

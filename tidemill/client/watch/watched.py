@@ -21,6 +21,7 @@ from tidemill.errors import CallerError, CloudError, decoding
 from tidemill.explain import Explanation, Reason
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
+from tidemill.ledger.first_item import first_item_seconds
 from tidemill.ledger.rounds import round_of
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class WatchedJob:
         """The job's status (see `Job.status`), and the names of the store that it was made from."""
         seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
         status = seen.status()
+        if consumption and not self.site.local:
+            status = replace(status, first_item_seconds=first_item_seconds(self.site.store, self.spec.job))
         if running and seen.state != "finished":
             status = self.with_running(status, seen.listing)
         if running and not status.ended:

@@ -59,6 +59,8 @@ class LeasedJob:
         """How long an item takes, of late; 0 while that is not known."""
         self.proven = False
         """Whether an item of it has succeeded here."""
+        self.first_item_noted = self.round.round > 0
+        """Whether the store knows how long it waited for its first item."""
         self._begun = False
 
     def hold(self, inputs: Mapping[str, LockedInput]) -> None:

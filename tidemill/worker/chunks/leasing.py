@@ -17,8 +17,10 @@ from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.ledger.gate import Gate
 from tidemill.store import Store
 from tidemill.worker.chunks.chunk import ChunkRun
+from tidemill.worker.chunks.first_item import FirstItem
 from tidemill.worker.chunks.held_chunks import HeldChunks
 from tidemill.worker.chunks.jobs import JobCache, LeasedJob
+from tidemill.worker.chunks.observers import ChunkObserver
 from tidemill.worker.chunks.running_items import RunningItems
 from tidemill.worker.chunks.spending import Spending
 from tidemill.worker.lease import Lease, LeaseSource
@@ -190,7 +192,7 @@ class Leasing:
             raise CallerError(f"{job.id} {gate.words()}; none of its items runs yet.")
 
     def _chunk(self, job: LeasedJob, lease: Lease) -> ChunkRun:
-        observers = []
+        observers: list[ChunkObserver] = [] if job.first_item_noted else [FirstItem(job, lease.id)]
         if job.limit:
             key = ChunkKey(job.id, job.round.round, lease.chunk(job.round))
             observers.append(Spending(job.ledger, key, lease.id, recorded=partial(self._held.spent, job)))
