@@ -6,12 +6,14 @@ repeated, be late, and run beside another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from tidemill import clouds
 from tidemill.client.site import Site, read_site
-from tidemill.errors import CallerError
+from tidemill.clouds.events import ArrivalEvents
+from tidemill.errors import CallerError, CloudError
 
 _FORM = '{"schedule": NAME, "time": TIME} or {"arrivals": true}'
 
@@ -34,8 +36,10 @@ def handle(descriptor_uri: str, event: Mapping[str, Any]) -> dict[str, Any]:
     return answer(read_site(descriptor_uri), event)
 
 
-def answer(site: Site, event: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for a pipeline that is open."""
+def answer(
+    site: Site, event: Mapping[str, Any], open_events: Callable[..., ArrivalEvents] | None = None
+) -> dict[str, Any]:
+    """The same for a pipeline that is open; `open_events` is not the cloud's in tests."""
     if isinstance(name := event.get("schedule"), str):
         from tidemill.sender.schedules import send_due
 
@@ -44,7 +48,32 @@ def answer(site: Site, event: Mapping[str, Any]) -> dict[str, Any]:
             # The stack has removed it while its scheduler was on its way.
             return {"schedule": name, "sends": [], "reason": "the stack has no such schedule"}
         return {"schedule": name, "sends": send_due(site, name, schedule, _time(event.get("time")))}
+    if event.get("arrivals") is True:
+        return {"arrivals": _look(site, open_events)}
     raise CallerError.about("event", dict(event), _FORM, "Update the stack: `pulumi up`.")
+
+
+def _look(site: Site, open_events: Callable[..., ArrivalEvents] | None) -> list[dict[str, Any]]:
+    """Look at all arrivals of a stack. One whose queue does not answer does not hold the others up."""
+    from tidemill.sender.arrivals import ArrivalSender
+
+    open_one = open_events or _of_cloud(site)
+    answers, errors = list[dict[str, Any]](), list[CloudError]()
+    for name, arrival in site.descriptor.arrivals.items():
+        try:
+            if arrival.queue:
+                answers.append(ArrivalSender(site, name, arrival, open_one(site.descriptor, arrival.queue)).look())
+        except CloudError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return answers
+
+
+def _of_cloud(site: Site) -> Callable[..., ArrivalEvents]:
+    cloud = clouds.find(site.descriptor.cloud)
+    assert cloud
+    return cloud.part("events").open_events
 
 
 def _time(text: object) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 from tidemill.client.items.source import NoItemsError
@@ -61,10 +62,9 @@ def _noted(site: Site, wanted: Send, outcome: NoteKind, error: CallerError | Clo
 def _pause_after_failures(site: Site, wanted: Send, note: SendNote) -> None:
     """Pause a template whose newest sends have all failed since it was resumed, and tell its channel."""
     notes, since = wanted.notes(site), newest_pause(site.store, wanted.template)
-    newest = [noted for noted in notes.newest() if noted.kinds - {"begun"}][:MOST_FAILURES]
-    if len(newest) < MOST_FAILURES or any(noted.outcome not in FAILURES for noted in newest):
-        return
-    if since and (since.paused or notes.read(newest[-1].key, newest[-1].outcome).at <= since.at):
+    failed = takewhile(lambda noted: noted.outcome in (*FAILURES, "begun"), notes.newest())
+    failures = [(noted.key, end) for noted in failed for end in noted.failures][:MOST_FAILURES]
+    if len(failures) < MOST_FAILURES or (since and (since.paused or notes.read(*failures[-1]).at <= since.at)):
         return
     reason = f"{MOST_FAILURES} sends in a row have failed, the last one with: {note.reason}"
     if add_pause(site.store, wanted.template, Pause(paused=True, by=note.by, at=note.at, reason=reason)):

@@ -55,10 +55,12 @@ class NotedSend:
     Attributes:
         key: Its name in the trigger's folder.
         kinds: The kinds of its notes.
+        failures: The ends of the names of those about failures, the newest first.
     """
 
     key: str
     kinds: frozenset[str]
+    failures: Sequence[str] = ()
 
     @property
     def outcome(self) -> NoteKind:
@@ -87,21 +89,22 @@ class TriggerNotes:
         """The newest sends, the newest first: as many as one request lists."""
         return noted_sends([entry.name for entry in self.store.page(self.folder)])
 
-    def kinds(self, key: str) -> frozenset[str]:
-        """The kinds of the notes of one send."""
+    def find(self, key: str) -> NotedSend:
+        """The notes of one send."""
         names = [entry.name for entry in self.store.page(self.folder, f"{self.folder}/{key}")]
-        return next((noted.kinds for noted in noted_sends(names) if noted.key == key), frozenset())
+        return next((noted for noted in noted_sends(names) if noted.key == key), NotedSend(key, frozenset()))
 
-    def read(self, key: str, outcome: NoteKind) -> SendNote:
+    def read(self, key: str, outcome: str) -> SendNote:
         return read_document(self.store, self._name(key, outcome), SendNote)
 
-    def note(self, key: str, note: SendNote) -> SendNote:
-        """Write a note down; returns the one of this kind that stands, which another sender may have written."""
-        name = self._name(key, note.outcome)
+    def note(self, key: str, note: SendNote, again: int = 0) -> SendNote:
+        """Write a note down; returns the one of this kind that stands, which another sender may have written. A try
+        `again` has a note of its own."""
+        name = self._name(key, f"{note.outcome}{f'-{again + 1}' if again else ''}")
         content = self.store.create(name, note.model_dump_json(exclude_defaults=True).encode()).content
         return parse_document(content, self.store.uri_of(name), SendNote)
 
-    def _name(self, key: str, outcome: NoteKind) -> str:
+    def _name(self, key: str, outcome: str) -> str:
         return f"{self.folder}/{key}~{outcome}.json"
 
 
@@ -118,9 +121,15 @@ def key_of(time: datetime) -> str:
 
 def noted_sends(names: Sequence[str]) -> list[NotedSend]:
     """Sends from the names of their notes, in the order of their keys."""
-    kinds: dict[str, set[str]] = {}
+    ends: dict[str, list[str]] = {}
     for name in names:
-        key, _, kind = name.rpartition("/")[2].removesuffix(".json").partition("~")
-        if kind in HELD:
-            kinds.setdefault(key, set()).add(kind)
-    return [NotedSend(key, frozenset(kinds[key])) for key in sorted(kinds)]
+        key, mark, end = name.rpartition("/")[2].removesuffix(".json").partition("~")
+        if mark:
+            ends.setdefault(key, []).append(end)
+    return [_noted(key, ends[key]) for key in sorted(ends)]
+
+
+def _noted(key: str, ends: Sequence[str]) -> NotedSend:
+    failures = [end for end in ends if end.partition("-")[0] in FAILURES]
+    failures.sort(key=lambda end: int(end.partition("-")[2] or 1), reverse=True)
+    return NotedSend(key, frozenset(end.partition("-")[0] for end in ends), failures)

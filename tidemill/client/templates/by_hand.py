@@ -29,7 +29,7 @@ def send_by_hand(site: Site, reference: str, at: str | datetime | None, schedule
     wanted = _wanted(site, reference, template.name, at, schedule)
     if (pause := newest_pause(site.store, template.name)) and pause.paused:
         log(f"{template.name} is {pause.words()}; it is sent because you say so.")
-    note = send(site, wanted, wanted.notes(site).kinds(wanted.key), log=log)
+    note = send(site, wanted, wanted.notes(site).find(wanted.key).kinds, log=log)
     if wanted.trigger != "hand":
         log(f"{note.job} is the job of {wanted.trigger} for {wanted.time:%Y-%m-%d %H:%M %Z}.")
     return note

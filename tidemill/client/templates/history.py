@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 
 from tidemill import layout
 from tidemill.client.site import Site
-from tidemill.templates.notes import NotedSend, TriggerNotes
+from tidemill.templates.notes import SendNote, TriggerNotes
 from tidemill.templates.pauses import newest_pause
 from tidemill.templates.template import find_template, newest_template, template_names
 
@@ -75,7 +75,7 @@ def _template_row(site: Site, name: str) -> TemplateRow | None:
         saved_at=template.saved_at.isoformat(timespec="seconds"),
         paused=pause.words() if pause and pause.paused else "",
         sent_by=senders_of(site, name),
-        last=next(_sends(site, name), None),
+        last=next(iter(_sends(site, name, 1)), None),
     )
 
 
@@ -92,25 +92,23 @@ def senders_of(site: Site, template: str) -> list[str]:
 
 def send_rows(site: Site, name: str, limit: int) -> list[SendRow]:
     """See `Templates.history`."""
-    return list(islice(_sends(site, find_template(site.store, name).name), limit))
+    return _sends(site, find_template(site.store, name).name, limit)
 
 
-def _sends(site: Site, template: str) -> Iterator[SendRow]:
+def _sends(site: Site, template: str, limit: int) -> list[SendRow]:
     """The sends of a template by all triggers, the newest first."""
     folders = (folder.rpartition("/")[2] for folder in site.store.folders(f"{layout.SENDS}/{template}"))
-    triggers = [folder.replace("-", " ", 1) for folder in folders if folder.partition("-")[0] in ("hand", "schedule")]
-    each = [(notes, noted) for trigger in triggers for notes, noted in _of_trigger(site, template, trigger)]
-    for notes, noted in sorted(each, key=lambda pair: pair[1].key):
-        yield _row(notes, noted)
+    triggers = [folder.replace("-", " ", 1) for folder in folders if re.match(r"hand$|schedule-|arrivals-", folder)]
+    notes = [note for trigger in triggers for note in _of_trigger(site, template, trigger, limit)]
+    return [_row(note) for note in sorted(notes, key=lambda note: (note.time, note.at), reverse=True)[:limit]]
 
 
-def _of_trigger(site: Site, template: str, trigger: str) -> Iterator[tuple[TriggerNotes, NotedSend]]:
+def _of_trigger(site: Site, template: str, trigger: str, limit: int) -> Iterator[SendNote]:
     notes = TriggerNotes(site.store, template, trigger)
-    return ((notes, noted) for noted in notes.newest())
+    return (notes.read(noted.key, noted.outcome) for noted in notes.newest()[:limit])
 
 
-def _row(notes: TriggerNotes, noted: NotedSend) -> SendRow:
-    note = notes.read(noted.key, noted.outcome)
+def _row(note: SendNote) -> SendRow:
     return SendRow(
         trigger=note.trigger,
         time=_iso(note.time),

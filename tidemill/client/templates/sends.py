@@ -20,7 +20,7 @@ from tidemill.job import Predecessor, SentBy
 from tidemill.ledger.gate import look
 from tidemill.request import JobRequest
 from tidemill.templates.moments import with_time
-from tidemill.templates.notes import NoteKind, SendNote, TriggerNotes, key_of
+from tidemill.templates.notes import FAILURES, NoteKind, SendNote, TriggerNotes, key_of
 from tidemill.templates.template import Template, find_template
 
 Overlap = Literal["skip", "wait", "allow"]
@@ -59,7 +59,8 @@ class Send:
         return TriggerNotes(site.store, self.template, self.trigger)
 
     def note(self, site: Site, outcome: NoteKind, version: int, reason: str = "", job: str | None = None) -> SendNote:
-        """Write down what became of it; returns the note of this kind that stands."""
+        """Write down what became of it; returns the note of this kind that stands. Arrivals are tried again after a
+        failure: each failure of theirs has a note."""
         note = SendNote(
             template=self.template,
             version=version,
@@ -73,7 +74,10 @@ class Send:
             number=self.number,
             cron=self.cron,
         )
-        return self.notes(site).note(self.key, note)
+        notes, again = self.notes(site), 0
+        if self.number is not None and outcome in FAILURES:
+            again = len(notes.find(self.key).failures)
+        return notes.note(self.key, note, again)
 
 
 def send(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "allow", log: Log = ignore) -> SendNote:
