@@ -156,39 +156,44 @@ def test_the_reconcilers_archive_is_the_same(python, tmp_path):
     assert ask(python, tmp_path, program).strip() == reconciler.digest(reconciler.source())
 
 
-def checked(python: Path, folder: Path, program: str) -> list[str]:
-    """What pyright, as strict as it can be, finds in a user's program: `rule: message` each."""
-    (folder / "__main__.py").write_text(program)
+MISTAKES = [
+    ("max_cpus=64", "max_cpu=64", 'No parameter named "max_cpu"'),
+    ("capacity=[", "capacities=[", 'No parameter named "capacities"'),
+    ("memory_mib=4096", 'memory_mib="4G"', '"Literal[\'4G\']" is not assignable to "int"'),
+    ('market="spot"', 'market="sport"', "\"Literal['sport']\""),
+    ('environment="dev", ', "", 'Argument missing for parameter "environment"'),
+    ("settings=queue", "settings=files", "is not assignable to"),
+    ("parts.arn)", "parts.arns)", 'Cannot access attribute "arns"'),
+]
+"""Text of a user's program, a mistake in its place, and the finding."""
+
+
+def checked(python: Path, folder: Path, programs: Mapping[str, str]) -> dict[str, list[str]]:
+    """The findings of pyright, as strict as it can be, in users' programs: `rule: message` each, by program."""
+    for name, program in programs.items():
+        (folder / f"{name}.py").write_text(program)
     (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))
     command = [str(Path(sys.prefix, "bin", "pyright")), "--outputjson", "--pythonpath", str(python)]
     done = subprocess.run(
         command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
     )
     report = json.loads(done.stdout)
-    assert report["summary"]["filesAnalyzed"] == 1, done.stdout
-    return [f"{each['rule']}: {each['message']}" for each in report["generalDiagnostics"]]
+    assert report["summary"]["filesAnalyzed"] == len(programs), done.stdout
+    found: dict[str, list[str]] = {name: [] for name in programs}
+    for each in report["generalDiagnostics"]:
+        found[Path(each["file"]).stem].append(f"{each['rule']}: {each['message']}")
+    return found
 
 
-def test_a_type_checker_accepts_a_program(python, tmp_path):
-    assert checked(python, tmp_path, textwrap.dedent(PROGRAM) + textwrap.dedent(PARTS)) == []
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "found"),
-    [
-        ("max_cpus=64", "max_cpu=64", 'No parameter named "max_cpu"'),
-        ("capacity=[", "capacities=[", 'No parameter named "capacities"'),
-        ("memory_mib=4096", 'memory_mib="4G"', '"Literal[\'4G\']" is not assignable to "int"'),
-        ('market="spot"', 'market="sport"', "\"Literal['sport']\""),
-        ('environment="dev", ', "", 'Argument missing for parameter "environment"'),
-        ("settings=queue", "settings=files", "is not assignable to"),
-        ("parts.arn)", "parts.arns)", 'Cannot access attribute "arns"'),
-    ],
-)
-def test_a_type_checker_finds_a_mistake(right, wrong, found, python, tmp_path):
+def test_a_type_checker_accepts_a_program_and_finds_mistakes(python, tmp_path):
+    """One run for all, since reading Pulumi's packages costs more than the programs."""
     program = textwrap.dedent(PROGRAM) + textwrap.dedent(PARTS)
-    assert right in program
-    assert any(found in each for each in checked(python, tmp_path, program.replace(right, wrong, 1)))
+    assert all(right in program for right, _, _ in MISTAKES)
+    wrong = {f"mistake_{number}": program.replace(*each[:2], 1) for number, each in enumerate(MISTAKES)}
+    found = checked(python, tmp_path, {"right": program, **wrong})
+    assert found["right"] == []
+    for number, (_, mistake, words) in enumerate(MISTAKES):
+        assert any(words in each for each in found[f"mistake_{number}"]), (mistake, found)
 
 
 def theirs(python: Path, folder: Path, env: Mapping[str, str], program: str) -> Project:
