@@ -1,11 +1,13 @@
 """Reads a stack's config from the running Pulumi program or a stack file."""
 
+import copy
 import json
 import math
 import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -224,7 +226,8 @@ def read_file(path: Path) -> dict[str, Any]:
 def read_text(text: str, name: str) -> dict[str, Any]:
     """As `read_file`, of the text of a file of that name."""
     try:
-        content = yaml.load(text, _Loader) or {}
+        # Callers change what they get.
+        content = copy.deepcopy(_content(text))
     except yaml.MarkedYAMLError as error:
         raise _unreadable(name, _where(error)) from None
     except (yaml.YAMLError, ValueError) as error:
@@ -235,6 +238,12 @@ def read_text(text: str, name: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise _unreadable(name, "it has no `config:` with a mapping of keys to values")
     return {**content, "config": config}
+
+
+@lru_cache(maxsize=256)
+def _content(text: str) -> Any:
+    """The content of a stack file's text. A command reads a file up to eight times, and parsing takes the longest."""
+    return yaml.load(text, _Loader) or {}
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:
