@@ -338,9 +338,7 @@ def with_flags(text: str) -> str:
     def flag(word: re.Match[str]) -> str:
         keyword, value = word.groups()
         flags = OPTIONS[keyword].flags(keyword) if keyword in OPTIONS else ()
-        if not flags:
-            return word[0]
-        return f"{flags[0]} {value}" if value else f"`{flags[0]}`"
+        return word[0] if not flags else f"{flags[0]} {value}" if value else f"`{flags[0]}`"
 
     return re.sub(r"`([a-z_]+)(?:=([^`]+))?`", flag, text)
 
