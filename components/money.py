@@ -117,7 +117,7 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
             where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
             most = partial(most_machines, services.of_queue(config.cloud, queue), rung.max_cpus)
             burn += fleet.lines(where, rung.market, most, percent=rung.max_price_percent)
-    idle += [*cloud.monitoring(config, book), *_file_systems(config, book)]
+    idle += [*cloud.monitoring(config, book), *cloud.sender(config, book), *_file_systems(config, book)]
     for service, queues in services.by_service(config.cloud, config.queues).items():
         idle += service_room(service, "money").idle(book, queues)
     return StackEstimate(config.cloud, region, idle, burn, book.origin)

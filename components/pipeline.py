@@ -1,5 +1,6 @@
 """A team's whole pipeline on the cloud in its config."""
 
+import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -7,7 +8,7 @@ import pulumi
 
 from tidemill import services
 
-from . import money
+from . import money, sending
 from .base import as_args, token
 from .config import ConfigError, StackKeys, parse
 from .config.errors import nearest
@@ -146,6 +147,8 @@ class Pipeline(pulumi.ComponentResource):
                 pulumi.log.warn(note, self)
         if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.note(config, region)):
             pulumi.log.info(cost, self)
+        for note in sending.notes(config, datetime.datetime.now(datetime.UTC)):
+            pulumi.log.info(note, self)
         for kind, words in (("x86_64", NO_WORKER), ("arm64", NO_ARM_WORKER)):
             wanted = any(kind in queue.architectures(config.cloud) for queue in config.queues.values())
             if wanted and config.worker_of(kind) is None:

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from tidemill.prices import HOURS_A_MONTH
 
+from ..sending import calls
+
 if TYPE_CHECKING:
     from ..config import NewNetwork, StackConfig
     from ..money import Book, Line
 
+SENDER_GIB = 0.5
+"""Memory of the function that sends templates."""
 _ENDPOINTS = 6
 """Interface endpoints of a network without internet, apart from those for the queues' secrets."""
 
@@ -45,3 +49,14 @@ def monitoring(config: StackConfig, book: Book) -> Iterator[Line]:
     rungs = [len(queue.open_rungs) for queue in config.queues.values()]
     if metrics := sum(map(wanted.alarm_metrics, rungs)):
         yield book.line("alarms: metrics that they read", metrics, "alarm_metric_month")
+
+
+def sender(config: StackConfig, book: Book) -> Iterator[Line]:
+    """The calls that send templates, and the looks at queues of events; free tiers would cover most of it."""
+    if not (wanted := calls(config)).count:
+        return
+    yield book.line("sender: calls by schedules", wanted.count, "scheduled_call")
+    yield book.line("sender: calls of the function", wanted.count, "function_call")
+    yield book.line("sender: GiB of the function", SENDER_GIB, "function_gib_hour", wanted.hours)
+    if looks := wanted.ticks * len(config.arrivals):
+        yield book.line("sender: looks into queues of events", looks, "queue_request")

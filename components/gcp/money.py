@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from tidemill.prices import HOURS_A_MONTH
 
+from ..sending import calls
+
 if TYPE_CHECKING:
     from ..config import NewNetwork, StackConfig
     from ..money import Book, Line
@@ -40,3 +42,13 @@ def monitoring(config: StackConfig, book: Book) -> Iterator[Line]:
     """The alarms."""
     if conditions := config.monitoring.conditions:
         yield book.line("alarms: conditions of alert policies", conditions, "alert_condition_month")
+
+
+def sender(config: StackConfig, book: Book) -> Iterator[Line]:
+    """The jobs of Cloud Scheduler that call the sender, and its service while it answers; free tiers would cover it."""
+    if not (wanted := calls(config)).count:
+        return
+    jobs = len(config.schedules) + bool(config.arrivals)
+    yield book.line("sender: Cloud Scheduler jobs", jobs, "scheduler_job_month")
+    yield book.line("sender: vCPUs of the service", 1, "service_cpu_hour", wanted.hours)
+    yield book.line("sender: GiB of the service", 1, "service_gib_hour", wanted.hours)

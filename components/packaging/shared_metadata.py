@@ -26,7 +26,7 @@ class SharedMetadata(MetadataHookInterface):
         metadata["dependencies"] = [
             f"{project['name']}=={project['version']}",
             *(_range(groups["platform"], name) for name in PLATFORM),
-            _range(project["dependencies"], "pydantic"),
+            *(_range(project["dependencies"], name) for name in ("cronsim", "pydantic")),
         ]
         # An extra for each cloud, with its SDK.
         metadata["optional-dependencies"] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ops.engine_messages import advice
 from ops.required_tags import required
-from ops.review import access, capacity, compute, network, results, spot, state, tags, watch, work
+from ops.review import access, capacity, compute, network, results, sending, spot, state, tags, watch, work
 from ops.review.capacity import Prices
 from ops.review.diffs import properties
 from ops.review.document import Preview, Step
@@ -54,6 +54,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         *watch.findings(steps),
         *tags.findings(steps, required(preview.cloud, preview.environment)),
         *work.findings(steps),
+        *sending.findings(preview),
         *capacity.findings(fleets, steps),
         *spot.findings(steps, preview.cloud, preview.region, prices, preview.spot),
     ]

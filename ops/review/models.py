@@ -1,10 +1,16 @@
-"""The content of a review: the types behind `ops review --json` (docs/review.schema.json).
+"""The content of a review: the types behind `ops review --json`. `python -m ops.review.models` writes their schema,
+docs/review.schema.json.
 
 Keys are stable: a later version may add keys, and changes `version` if it renames or removes one.
 """
 
+import json
 from dataclasses import dataclass, field
 from typing import Literal
+
+from pydantic import TypeAdapter
+
+from ops.project import ROOT
 
 VERSION = 1
 
@@ -179,3 +185,20 @@ class Review:
         severities = {finding.severity for stack in self.stacks for finding in stack.findings}
         severities |= {finding.severity for finding in self.guardrails}
         return next((severity for severity in SEVERITIES if severity in severities), None)
+
+
+SCHEMA = ROOT / "docs" / "review.schema.json"
+
+
+def schema() -> str:
+    """The schema as text; every key is required."""
+    document = TypeAdapter(Review).json_schema(mode="serialization")
+    for part in (document, *document["$defs"].values()):
+        if "properties" in part:
+            part["required"] = list(part["properties"])
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "python -m ops review --json"}
+    return json.dumps(head | {key: value for key, value in document.items() if key != "title"}, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(schema(), encoding="utf-8")

@@ -25,6 +25,12 @@ SERVICES = {
     "alarm_metric_month": (0.05, 0.5),
     "dashboard_month": (1.0, 5.0),
     "scheduler_job_month": (0.05, 0.5),
+    "scheduled_call": (5e-7, 5e-6),
+    "function_call": (1e-7, 1e-6),
+    "function_gib_hour": (0.03, 0.15),
+    "queue_request": (2e-7, 2e-6),
+    "service_cpu_hour": (0.04, 0.2),
+    "service_gib_hour": (0.004, 0.02),
 }
 """A unit's plausible prices in USD: a price per month where one per hour belongs is far outside."""
 LEAST_GPU = 0.15

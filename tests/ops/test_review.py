@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ops.review.command import review
-from ops.review.schema import PATH, schema
+from ops.review.models import SCHEMA, schema
 from tests.ops.make_previews import AS_JSON, GOLDEN, load, review_of
 from tests.ops.review_steps import document, step
 from tests.ops.scenarios import names
@@ -32,11 +32,11 @@ def test_every_golden_file_has_its_scenario():
 
 @pytest.mark.parametrize("name", names())
 def test_the_json_is_what_its_schema_says(name):
-    jsonschema.validate(json.loads(review_of(name)[1]), json.loads(PATH.read_text()))
+    jsonschema.validate(json.loads(review_of(name)[1]), json.loads(SCHEMA.read_text()))
 
 
 def test_the_schema_is_fresh():
-    assert PATH.read_text() == schema(), "python -m ops.review.schema"
+    assert SCHEMA.read_text() == schema(), "python -m ops.review.models"
 
 
 @pytest.mark.parametrize("name", names())

@@ -1,9 +1,9 @@
 """Rules of schedules and arrivals: when they send, to which queues, and that no job sets itself off."""
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations, pairwise
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import available_timezones
 
 from cronsim import CronSim, CronSimError
 
@@ -54,11 +54,6 @@ def overlap(one: str, other: str) -> bool:
 def _beginning(uri: str) -> str:
     """How the URIs of a bucket's or prefix's objects begin: a bucket ends where its name ends."""
     return uri if uri.count("/") > 2 else f"{uri}/"
-
-
-def next_times(schedule: Schedule, now: datetime.datetime) -> Iterator[datetime.datetime]:
-    """The times of a schedule after a time, in its zone."""
-    return CronSim(schedule.cron, now.astimezone(ZoneInfo(schedule.timezone)))
 
 
 def _check_queues(config: StackConfig, path: Sequence[str], sent: Schedule | Arrival) -> None:

@@ -119,6 +119,8 @@ def document(
                 old[urn] = old.pop(former)
     steps = [_step(urn, old.get(urn), new.get(urn)) for urn in sorted({*old, *new})]
     found = _document(stack, after, cloud, steps, policies, errors, code)
+    found["config"] = {key.removeprefix("tidemill:"): each for key, each in after.items()}
+    found["base"] = {"ref": "main", "commit": "main", "config": before or {}}
     return json.loads(
         json.dumps(found, default=str).replace("urn:pulumi:test::tidemill::", f"urn:pulumi:{stack}::{project}::")
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.config import ConfigError, Schedule, parse
-from components.config.checks.schedules import next_times
+from components.sending import calls, next_times, notes
 from tests.unit.config.examples import GOOD
 
 WORKER = f"registry://tidemill-worker@sha256:{64 * '0'}"
@@ -54,3 +54,24 @@ def test_the_next_times_are_those_of_the_zone(cron: str, zone: str, now: str, wa
     schedule = Schedule(template="tiles", cron=cron, timezone=zone)
     times = islice(next_times(schedule, datetime.datetime.fromisoformat(f"{now}Z")), 2)
     assert [f"{time.astimezone(datetime.UTC):%Y-%m-%dT%H:%M}" for time in times] == wanted
+
+
+@pytest.mark.parametrize(
+    ("cron", "a_year"),
+    [("0 2 * * *", 365), ("*/5 * * * *", 105_120), ("0 0,12 * * 1-5", 2 * 261), ("0 0 31 1,3 *", 2), ("0 0 29 2 *", 0)],
+)
+def test_an_estimate_counts_the_times_of_a_year(cron: str, a_year: int) -> None:
+    config = parse(stack(schedules={"nightly": {"template": "tiles", "cron": cron}}))
+    assert calls(config).count == pytest.approx(a_year / 12)
+
+
+def test_a_preview_says_when_and_what() -> None:
+    keys = {
+        "schedules": {"nightly": {"template": "tiles", "cron": "30 2 * * *", "timezone": "Europe/Berlin"}},
+        "arrivals": {"new": {"template": "tiles", "prefix": "s3://incoming/", "queues": ["cpu"]}},
+        "data": {"read": ["s3://incoming"]},
+    }
+    scheduled, arriving = notes(parse(stack(**keys)), datetime.datetime(2026, 11, 26, 12, tzinfo=datetime.UTC))
+    assert "Fri 2026-11-27 02:30, Sat 2026-11-28 02:30, Sun 2026-11-29 02:30 (Europe/Berlin)" in scheduled
+    assert "the template tiles to the queues cpu for files in s3://incoming/, after 5 minutes" in arriving
+    assert list(notes(parse(GOOD), datetime.datetime.now(datetime.UTC))) == []

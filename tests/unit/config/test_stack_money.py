@@ -24,6 +24,12 @@ SERVICES = {
     "interface_endpoint_hour": 0.01,
     "kms_key_month": 2.0,
     "scheduler_job_month": 0.5,
+    "scheduled_call": 1e-5,
+    "function_call": 5e-6,
+    "function_gib_hour": 1.0,
+    "queue_request": 2e-5,
+    "service_cpu_hour": 1.0,
+    "service_gib_hour": 0.1,
     "alarm_metric_month": 0.1,
     "dashboard_month": 3.0,
     "filestore_zonal_gib_month": 0.25,
@@ -88,6 +94,36 @@ def test_what_a_file_system_will_hold_is_unknown_and_not_free():
     assert money.usd(found.idle) == "unknown"
     told = money.usd(money.estimate(config(file_systems={"shared": {}}, store={"kms_key": "create"}), "here").idle)
     assert told == "at least 2.00 USD"
+
+
+SENDING = {
+    "worker_image": f"registry://tidemill-worker@sha256:{64 * '0'}",
+    "schedules": {"nightly": {"template": "tiles", "cron": "0 2 * * *"}},
+}
+
+
+def arriving(scheme: str) -> dict[str, Any]:
+    data = {"read": [f"{scheme}://incoming"]}
+    return SENDING | {"data": data, "arrivals": {"new": {"template": "tiles", "prefix": f"{scheme}://incoming/"}}}
+
+
+def test_a_sender_is_billed_for_its_calls():
+    scheduled, arrived = (money.estimate(config(**keys), "here") for keys in (SENDING, arriving("s3")))
+    # 365 calls a year of 30 seconds, and one a minute of a second, each of half a GiB.
+    assert lines(scheduled.idle_month) == {
+        "sender: calls by schedules": (365 / 12, 0.0003, 0.0003),
+        "sender: calls of the function": (365 / 12, 0.0002, 0.0002),
+        "sender: GiB of the function": (0.5, round(0.5 * 365 / 12 * 30 / 3600, 4), 0.1267),
+    }
+    assert lines(arrived.idle_month)["sender: looks into queues of events"] == (43_800, 0.876, 0.876)
+    assert arrived.idle.usd_high > 0.5 * 43_800 / 3600
+
+
+def test_a_sender_on_gcp_has_a_job_for_each_schedule_and_one_for_arrivals():
+    scheduled, arrived = (money.estimate(config("gcp", **keys), "here") for keys in (SENDING, arriving("gs")))
+    assert lines(scheduled.idle_month)["sender: Cloud Scheduler jobs"] == (1, 0.5, 0.5)
+    assert lines(arrived.idle_month)["sender: Cloud Scheduler jobs"] == (2, 1.0, 1.0)
+    assert lines(arrived.idle_month)["sender: vCPUs of the service"][1] == round((43_800 + 30 * 365 / 12) / 3600, 4)
 
 
 def test_a_file_system_on_gcp_is_billed_for_its_size():
@@ -290,3 +326,13 @@ def test_a_stack_that_is_not_there_is_the_callers_mistake():
     told = run("--stack", "nope")
     assert told.exit_code == 2
     assert "there is no stacks/Pulumi.nope.yaml" in told.output
+
+
+@pytest.mark.parametrize(("cloud", "region"), [("aws", "us-west-2"), ("gcp", "us-central1")])
+def test_schedules_without_files_cost_half_a_dollar_a_month_at_most(cloud, region, monkeypatch):
+    """At the shipped list prices, without free tiers."""
+    monkeypatch.undo()
+    keys = SENDING | {"schedules": dict.fromkeys(("a", "b", "c"), SENDING["schedules"]["nightly"])}
+    costs = [money.estimate(config(cloud, **given), region).idle for given in ({}, keys)]
+    assert costs[1].complete
+    assert 0 < costs[1].usd_high - costs[0].usd_high <= 0.5
