@@ -234,7 +234,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "jobs": ("The newest jobs.", within("jobs", of(JobRow), list_of=True)(EMPTY)),
         "results": ("Each line: the outcome of an item.", of(Outcome)),
         "fetch": ("What is in the folder now.", of(FetchReport, {"whole": TRUTH})),
-        "metrics": ("Each line: the metrics of an item.", of(ItemMetrics)),
+        "metrics": ("Each line: the metrics of an item.", of(ItemMetrics, leave_out=("values",))),
         "failures": ("Failed items by error message, largest group first.", of(Failures)),
         "report": ("A job's time, resources, machines, failures and cost.", of(JobReport)),
         "rm": ("Jobs that are removed.", of(RemovalDocument)),

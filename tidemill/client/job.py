@@ -172,16 +172,16 @@ class Job:
         """
         return meta_keys(items_of(self._watched.ledger))
 
-    def metrics(self) -> Iterator[ItemMetrics]:
-        """Metrics that the job's `metrics` find in the output: every item with a value, in the items' order. A job that
-        looks for none raises `CallerError`.
+    def metrics(self, *, values: bool = False) -> Iterator[ItemMetrics]:
+        """Metrics that the job's `metrics` find in the output: every item with a value, in the items' order, with the
+        kept `values` themselves on request. A job that looks for none raises `CallerError`.
 
         Example:
             >>> job = pipeline.train(["python3", "train.py"], queue="cpu", metrics={"loss": "loss: ([0-9.]+)"})
             >>> [item.metrics["loss"].lowest for item in job.metrics()]  # nothing has run yet
             []
         """
-        return read_metrics(self._watched.ledger, self.spec)
+        return read_metrics(self._watched.ledger, self.spec, values=values)
 
     def report(self, *, everything: bool = False) -> JobReport:
         """Report on the job's time, resources, machines, failures and cost, now or at its end. Reads the heads of

@@ -68,7 +68,7 @@ def test_each_chunk_is_counted_once_with_its_queue(said: list[dict[str, Any]], t
     assert all(each["held_ms"] >= 0 for each in counted)
     [first] = events(said, "first_item")
     assert (first["queue"], first["job"]) == ("cpu", ledger.job)
-    assert first["waited_ms"] == 1000 * first_item_seconds(ledger.store, ledger.job)
+    assert first["waited_ms"] == 1000 * (first_item_seconds(ledger.store, ledger.job) or 0)
     [failed] = events(said, "item")
     assert (failed["queue"], failed["status"], failed["item"]) == ("cpu", "failed", 1)
 

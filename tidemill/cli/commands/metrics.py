@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import sys
+from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -17,13 +21,19 @@ if TYPE_CHECKING:
 @click.command()
 @job_argument
 @click.option("--best", metavar="NAME", help="Only items with this metric, the lowest value first.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print every value that is kept, as CSV.")
 @click.option("--max", "highest", is_flag=True, help="With --best: the highest value first.")
 @common
-def command(*, job: str, best: str | None, highest: bool, pipeline: str | None, as_json: bool) -> int:
+def command(*, job: str, best: str | None, as_csv: bool, highest: bool, pipeline: str | None, as_json: bool) -> int:
     """Show the metrics of a job's items: the last value of each, and with --best the best value of one."""
     if highest and not best:
         raise click.UsageError("--max goes with --best NAME.")
+    if as_csv and (as_json or best):
+        raise click.UsageError(f"--csv and {'--json' if as_json else '--best'} exclude each other.")
     loaded = load_job(pipeline, job)
+    if as_csv:
+        print_values(loaded.metrics(values=True))
+        return 0
     from tidemill.client.results.metrics import ranked
     from tidemill.errors import CallerError
 
@@ -33,12 +43,25 @@ def command(*, job: str, best: str | None, highest: bool, pipeline: str | None, 
     rows = list(items) if best is None else ranked(items, best, highest)
     if as_json:
         for row in rows:
-            show_json(asdict(row))
+            document = asdict(row)
+            del document["values"]
+            show_json(document)
     elif rows:
         show(rows, list(loaded.spec.metrics), best, highest)
     else:
         click.echo("No item has printed a metric yet.", err=True)
     return 0
+
+
+def print_values(items: Iterator[ItemMetrics]) -> None:
+    """Print a line per value, as they are read."""
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(["item", "uri", "metric", "attempt", "step", "value", "at"])
+    for item in items:
+        for name, values in sorted(item.values.items()):
+            for one in values:
+                at = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="milliseconds")
+                out.writerow([item.index, item.uri, name, one.attempt, one.step, one.value, at])
 
 
 def show(rows: list[ItemMetrics], names: list[str], best: str | None, highest: bool) -> None:

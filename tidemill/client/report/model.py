@@ -219,6 +219,34 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class MetricCurve:
+    """A metric of an item, thinned.
+
+    Attributes:
+        points: Its steps, or how many values it was where the job's expression has no step, and the finite values.
+    """
+
+    item: int
+    uri: str
+    points: list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class MetricCurves:
+    """A metric over the steps of a few items: from the lowest last value to the highest, evenly over the items.
+
+    Attributes:
+        items: Items with a value that were read: those of at most 64 chunks.
+        steps: True if the values have steps.
+    """
+
+    name: str
+    items: int
+    steps: bool
+    curves: list[MetricCurve]
+
+
+@dataclass(frozen=True)
 class JobReport:
     """A job as its report shows it. Counts are exact; distributions describe executions that were committed.
 
@@ -289,5 +317,6 @@ class JobReport:
     cost: Cost | None
     estimated: ReportedExpectation | None
     first_item_seconds: float | None = None
+    metrics: list[MetricCurves] = field(default_factory=list)
     origins: dict[str, int] = field(default_factory=dict)
     advice: list[Advice] = field(default_factory=list)

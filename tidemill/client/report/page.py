@@ -22,7 +22,8 @@ def redacted(report: JobReport) -> JobReport:
     """A report without commands, names of people, and what programs said: one that can be passed on."""
     groups = [replace(group, message=LEFT_OUT) for group in report.failing.groups]
     failing = replace(report.failing, groups=groups)
-    return replace(report, command=[LEFT_OUT], user=LEFT_OUT, note=None, headline=None, failing=failing)
+    curves = [replace(one, curves=[replace(curve, uri=LEFT_OUT) for curve in one.curves]) for one in report.metrics]
+    return replace(report, metrics=curves, command=[LEFT_OUT], user=LEFT_OUT, note=None, headline=None, failing=failing)
 
 
 def page_of(report: JobReport) -> str:

@@ -17,8 +17,8 @@ from tidemill.client.report.html import (
     table,
     usd,
 )
-from tidemill.client.report.model import Cost, Distribution, FailedGroup, JobReport, Timeline
-from tidemill.client.report.svg import areas, escaped, histogram, shares, time_ticks
+from tidemill.client.report.model import Cost, Distribution, FailedGroup, JobReport, MetricCurves, Timeline
+from tidemill.client.report.svg import areas, curves, escaped, histogram, shares, time_ticks
 from tidemill.figures import counted
 from tidemill.prices import brief
 
@@ -46,6 +46,7 @@ def panels(report: JobReport) -> Iterator[str]:
     yield from _machines(report)
     if report.slowest:
         yield _slowest(report)
+    yield from map(_metric, report.metrics)
     yield _about(report)
 
 
@@ -188,6 +189,21 @@ def _measure(title: str, caption: str, values: Distribution | None, words: Calla
     yield panel(
         title, f"{caption} {summary}, mean {words(values.mean)}.", figure(drawn, "", table(("From, to", "Count"), rows))
     )
+
+
+def _metric(metric: MetricCurves) -> str:
+    some, shown = metric.curves, len(metric.curves)
+    names = [f"item {curve.item}: {curve.uri}" for curve in some]
+    drawn = curves(f"Metric {metric.name}", f"{counted(shown, 'item')}", [curve.points for curve in some])
+    across = "steps" if metric.steps else "values, in their order"
+    chosen = f" These are {shown} of {metric.items:,} items, by their last values." if shown < metric.items else ""
+    rows = [
+        (curve.item, curve.uri, len(curve.points), min(value for _, value in curve.points),
+         max(value for _, value in curve.points), curve.points[-1][1])
+        for curve in some
+    ]  # fmt: skip
+    data = table(("Item", "Hyperparameters", "Points", "Lowest", "Highest", "Last"), rows)
+    return panel(f"Metric {metric.name}", f"Values over {across}.{chosen}", figure(drawn, key_of(names, least=1), data))
 
 
 # ---- what slots and attempts did ------------------------------------------------------------------------------------

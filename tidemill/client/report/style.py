@@ -34,10 +34,12 @@ figure{margin:6px 0 0}
 svg{display:block;width:100%;max-width:560px;height:auto}
 .t{font:11px system-ui,sans-serif;fill:var(--soft)}.b{fill:var(--ink)}
 .g{stroke:var(--rule);stroke-width:1;fill:none}
+.c{stroke-width:1.6;stroke-linejoin:round;stroke-linecap:round}.c.s0{stroke:var(--s0)}.c.s1{stroke:var(--s1)}
+.c.s2{stroke:var(--s2)}.c.s3{stroke:var(--s3)}.c.s4{stroke:var(--s4)}.c.s5{stroke:var(--s5)}.c.s6{stroke:var(--s6)}
 .l{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:5 4;fill:none}
 .m{stroke:var(--ink);stroke-width:1.4;stroke-dasharray:2 3;fill:none}
 .s0{fill:var(--s0)}.s1{fill:var(--s1)}.s2{fill:var(--s2)}.s3{fill:var(--s3)}.s4{fill:var(--s4)}.s5{fill:var(--s5)}
-.s6{fill:var(--s6)}.f{fill:url(#hatch)}
+.s6{fill:var(--s6)}.c.c{fill:none}.f{fill:url(#hatch)}
 .key{list-style:none;margin:6px 0 0;padding:0;display:flex;flex-wrap:wrap;gap:2px 14px;font-size:13px}
 .key svg{display:inline-block;width:12px;height:12px;margin-right:5px;vertical-align:-1px}
 details{margin-top:8px;font-size:14px}

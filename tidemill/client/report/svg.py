@@ -1,4 +1,4 @@
-"""Draws the four kinds of pictures of a report as SVG: areas over time, a line over time, bars, shares.
+"""Draws the kinds of pictures of a report as SVG: areas over time, curves, bars, shares.
 
 Every picture has a title and a description for screen readers; its figures are in a table next to it (`page.py`).
 Colours and fonts are classes of the page's style sheet. All text passes `escaped`.
@@ -57,6 +57,13 @@ def linear_ticks(top: float, words: Callable[[float], str], *, whole: bool = Fal
     step = nice_step(top, 4)
     step = math.ceil(step) if whole else step
     return [Tick(n * step / top, words(n * step)) for n in range(int(top / step * 1.0001) + 1)] if top > 0 else []
+
+
+def span_ticks(low: float, high: float, words: Callable[[float], str]) -> list[Tick]:
+    """Round values between two."""
+    step = nice_step(high - low, 4)
+    values = (step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1))
+    return [Tick((value - low) / (high - low), words(value)) for value in values]
 
 
 def time_ticks(seconds: float, words: Callable[[float], str]) -> list[Tick]:
@@ -141,6 +148,12 @@ class Picture:
         points = "".join(f"L{self.x((n + 1) / len(heights)):.1f} {self.y(each):.1f}" for n, each in enumerate(heights))
         self._parts.append(f'<path class="{kind}" d="M{self.x(0):.1f} {self.y(0):.1f}{points}"/>')
 
+    def curve(self, points: Sequence[tuple[float, float]], kind: str) -> None:
+        """A line through points, and what a pointer shows of it; a single one is a dot."""
+        path = "L".join(f"{self.x(across):.1f} {self.y(up):.1f}" for across, up in points)
+        dot = "h.1" if len(points) == 1 else ""
+        self._parts.append(f'<path class="c {kind}" d="M{path}{dot}"/>')
+
     def bar(self, left: float, right: float, height: float, kind: str, text: str) -> None:
         """A bar that stands on the axis, and what a pointer shows of it."""
         x, y, wide = self.x(left), self.y(height), max(0.6, self.x(right) - self.x(left) - 0.8)
@@ -186,6 +199,29 @@ def areas(
     if total:
         picture.line([base[-1] * (n + 1) / len(base) for n in range(len(base))], "l")
     return picture.drawn()
+
+
+def curves(title: str, description: str, series: Sequence[Sequence[tuple[float, float]]]) -> str:
+    """Lines through points, each from left to right."""
+    picture = Picture(title, description)
+    xs, ys = ([point[n] for points in series for point in points] for n in (0, 1))
+    (left, right), (low, high) = _bounds(xs), _bounds(ys)
+    picture.axes(span_ticks(left, right, _exact), span_ticks(low, high, _exact))
+    for number, points in enumerate(series):
+        placed = [((x - left) / (right - left), (y - low) / (high - low)) for x, y in points]
+        picture.curve(placed, kind_of(number))
+    return picture.drawn()
+
+
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    """The ends of an axis, which are never the same."""
+    low, high = min(values), max(values)
+    room = (abs(low) or 1.0) * 1e-3 if high - low <= abs(low) * 1e-9 else 0.0
+    return low - room, high + room
+
+
+def _exact(value: float) -> str:
+    return short(value) if value >= 1000 else f"{value:.4g}"
 
 
 def histogram(

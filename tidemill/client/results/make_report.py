@@ -14,6 +14,7 @@ from tidemill.client.report.reclaims import drained_of, read_reclaims
 from tidemill.client.report.records import read_digests, read_failures, read_unfinished, unfinished_chunks
 from tidemill.client.report.save import check_place, save
 from tidemill.client.report.totals import STEPS, Steps, Totals
+from tidemill.client.results.metric_curves import metric_curves
 from tidemill.client.watch.explain import read_facts
 from tidemill.client.watch.observation import observe
 from tidemill.client.watch.status import Status
@@ -107,6 +108,7 @@ def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:
         reclaimed=reclaimed,
         cost=cost,
         first_item_seconds=None if site.local else first_item_seconds(ledger.store, ledger.job),
+        metrics=metric_curves(ledger, spec),
         origins=status.origins,
         estimated=ReportedExpectation(**spec.expected.model_dump()) if spec.expected else None,
     )

@@ -6,17 +6,19 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
 
 from tidemill import layout
+from tidemill.client.report.sampling import evenly
 from tidemill.errors import CallerError
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.manifest import read_chunk
 from tidemill.metrics import MetricValue, parse_values
+from tidemill.store.ahead import in_order
 
 _PARALLEL = 16
 
@@ -60,12 +62,17 @@ class MetricFigures:
 
 @dataclass(frozen=True)
 class ItemMetrics:
-    """The metrics of an item, by name; those that it has not printed are missing."""
+    """The metrics of an item, by name; those that it has not printed are missing.
+
+    Attributes:
+        values: The values that are kept, in the order in which they were printed; empty unless they were asked for.
+    """
 
     index: int
     uri: str
     meta: Mapping[str, Any] | None
     metrics: dict[str, MetricFigures]
+    values: dict[str, list[MetricValue]] = field(default_factory=dict)
 
     def best(self, name: str, highest: bool) -> tuple[float | None, int | None]:
         """The lowest or highest value of a metric, and its step."""
@@ -75,8 +82,10 @@ class ItemMetrics:
         return (figures.highest, figures.highest_step) if highest else (figures.lowest, figures.lowest_step)
 
 
-def read_metrics(ledger: Ledger, spec: JobSpec) -> Iterator[ItemMetrics]:
-    """Every item that has printed a metric, in the items' order.
+def read_metrics(
+    ledger: Ledger, spec: JobSpec, *, values: bool = False, most_chunks: int | None = None
+) -> Iterator[ItemMetrics]:
+    """Every item that has printed a metric, in the items' order; or those of so many chunks, evenly over the job.
 
     Raises:
         CallerError: The job looks for no metrics.
@@ -92,8 +101,9 @@ def read_metrics(ledger: Ledger, spec: JobSpec) -> Iterator[ItemMetrics]:
         for name in ledger.store.list(layout.of_round(spec.job, round_.round, "metrics")):
             names[layout.chunk_of_marker(name)[0]].append(name)
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        read = partial(_of_chunk, ledger, continues=spec.state is not None)
-        for metrics in pool.map(lambda chunk: read(chunk, names[chunk]), sorted(names)):
+        read = partial(_of_chunk, ledger, continues=spec.state is not None, values=values)
+        chunks, _ = evenly(sorted(names), most_chunks or max(1, len(names)))
+        for metrics in in_order(pool, lambda chunk: read(chunk, names[chunk]), chunks):
             yield from metrics
 
 
@@ -104,25 +114,25 @@ def ranked(items: Iterator[ItemMetrics], name: str, highest: bool) -> list[ItemM
     return [item for _, item in sorted(measured, key=lambda pair: pair[0], reverse=highest)]
 
 
-def _of_chunk(ledger: Ledger, chunk: int, names: Sequence[str], continues: bool) -> list[ItemMetrics]:
+def _of_chunk(ledger: Ledger, chunk: int, names: Sequence[str], *, continues: bool, values: bool) -> list[ItemMetrics]:
     store = ledger.store
     by_item: dict[int, list[list[MetricValue]]] = defaultdict(list)
     for name in names:
         attempts: dict[tuple[int, int], list[MetricValue]] = defaultdict(list)
         for value in parse_values(store.get(name), store.uri_of(name)):
             attempts[value.item, value.attempt].append(value)
-        for (item, _), values in attempts.items():
-            by_item[item].append(values)
+        for (item, _), some in attempts.items():
+            by_item[item].append(some)
     items = [item for item in read_chunk(store, ledger.job, chunk) if item.index in by_item]
-    return [_summed_up(item, by_item[item.index], continues) for item in items]
+    return [_summed_up(item, by_item[item.index], continues=continues, values=values) for item in items]
 
 
-def _summed_up(item: Item, attempts: list[list[MetricValue]], continues: bool) -> ItemMetrics:
+def _summed_up(item: Item, attempts: list[list[MetricValue]], *, continues: bool, values: bool) -> ItemMetrics:
     """The figures of an item. With state, an attempt continues the one before; otherwise only the newest one counts,
     because what an earlier one has printed says nothing of what this one made."""
     attempts.sort(key=lambda values: max(value.at for value in values))
-    values: dict[str, list[MetricValue]] = defaultdict(list)
+    kept: dict[str, list[MetricValue]] = defaultdict(list)
     for value in chain.from_iterable(attempts if continues else attempts[-1:]):
-        values[value.name].append(value)
-    figures = {metric: MetricFigures.of(some) for metric, some in sorted(values.items())}
-    return ItemMetrics(item.index, item.uri, item.meta, figures)
+        kept[value.name].append(value)
+    figures = {metric: MetricFigures.of(some) for metric, some in sorted(kept.items())}
+    return ItemMetrics(item.index, item.uri, item.meta, figures, dict(kept) if values else {})

@@ -3,14 +3,18 @@
 What this cannot prove: that a cloud's store keeps up with a fleet; the number of requests is counted here.
 """
 
+import csv
 import json
 import math
+import re
 from collections import Counter, deque
 from typing import Any, cast
 
 import pytest
 
 from tests.unit.client_fakes import pipeline
+from tidemill.cli.commands.metrics import print_values
+from tidemill.client.report.page import page_of, redacted
 from tidemill.client.results.metrics import ranked
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError, DamagedError
@@ -224,3 +228,48 @@ def test_a_job_without_metrics_says_how_to_have_some():
     target, _ = pipeline(max_spec=SPEC_VERSION)
     with pytest.raises(CallerError, match="keeps no metrics"):
         list(target.train(["p"], queue="cpu").metrics())
+
+
+def test_the_report_draws_the_values_of_the_newest_attempt():
+    job = job_with_values()
+    [loss] = job.report().metrics
+    assert (loss.name, loss.items, loss.steps) == ("loss", 2, True)
+    assert [(one.item, one.points) for one in loss.curves] == [
+        (0, [(7.0, 0.9), (7.0, 0.4), (7.0, 0.6)]),
+        (1, [(7.0, 3.0)]),
+    ]
+    page = page_of(job.report())
+    assert page.count('<path class="c s') == 2
+    assert "item 0: lr=1" in page
+    assert "lr=1" not in page_of(redacted(job.report())).partition("Metric loss")[2]
+
+
+def test_of_many_items_a_few_are_drawn_and_whatever_they_print():
+    target, _ = pipeline(max_spec=SPEC_VERSION)
+    job = target.train(["p"], {"n": list(range(30))}, queue="cpu", metrics={"a": "(x)", "b": "(x)"}, state=False)
+    odd = [1e308, -1e308, 5e-324, 0.0, math.inf, -7.5]
+    for item in range(30):
+        found = [MetricValue(n, item, 1, 10**400 + n, "a", value) for n, value in enumerate(odd)]
+        found += [MetricValue(n, item, 1, None, "b", item * n) for n in range(1000)]
+        job._watched.ledger.chunk(0, item).write_metrics("a1", encode_values(found))
+    one, two = job.report().metrics
+    assert {point[1] for curve in one.curves for point in curve.points} == {5e-324, 0.0, -7.5}
+    assert (two.items, two.steps, [curve.item for curve in two.curves]) == (30, False, [0, 5, 10, 14, 19, 24, 29])
+    assert all(len(curve.points) == 201 and curve.points[-1] == (1000, 999 * curve.item) for curve in two.curves)
+    drawn = re.findall(r'<path class="c s\d" d="([^"]+)"', page_of(job.report()))
+    places = [float(number) for path in drawn for number in re.findall(r"-?[\d.]+", path)]
+    assert len(drawn) == 14
+    assert 0 <= min(places) < max(places) <= 400
+
+
+def test_csv_has_every_value(capsys):
+    print_values(job_with_values().metrics(values=True))
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [(row["item"], row["uri"], row["metric"], row["step"], row["value"]) for row in rows] == [
+        ("0", "lr=1", "loss", "7", "0.9"),
+        ("0", "lr=1", "loss", "7", "0.4"),
+        ("0", "lr=1", "loss", "7", "0.6"),
+        ("1", "lr=2", "loss", "7", "3.0"),
+        ("1", "lr=2", "loss", "7", "nan"),
+    ]
+    assert rows[0]["at"].startswith("1970-01-01T00:00:01")
