@@ -1,10 +1,12 @@
-"""Judges by the names of a job's objects if it is complete, and if the jobs after it may run.
+"""Judges by the names of a job's objects if it is complete, and if the jobs after it may run; and says by when it must
+have started.
 
 The reconciler's function ships this module, so it is a leaf of the standard library alone.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -160,3 +162,27 @@ def hindrance(job: str, items: int, failed: int, *, finished: bool, cancelled: b
         text = f"{failed} of the {items} items of {job} failed"
         return Hindrance(job, text, f"tidemill retry {job} --failed") if success and failed else None
     return Hindrance(job, f"{job} is cancelled", f"tidemill resume {job}") if cancelled else None
+
+
+@dataclass(frozen=True)
+class StartLimit:
+    """A job's limit for its start, in `fleet/held`: the reconciler ends the job if no worker has begun with it by then.
+
+    Attributes:
+        job: The job's id.
+        until: Seconds since the epoch.
+        reason: Why it ends, for its tombstone.
+    """
+
+    job: str
+    until: float
+    reason: str
+
+    @classmethod
+    def parse(cls, data: bytes) -> StartLimit:
+        """A limit from JSON.
+
+        Raises:
+            TypeError: A field is missing or unknown.
+        """
+        return cls(**json.loads(data))

@@ -178,6 +178,10 @@ class JobSpec(BaseModel):
     resources: Annotated[Resources, Part()] = Field(default_factory=lambda: Resources.model_validate({}))
     memory_max_mib: Annotated[int | None, Part(since=8)] = Field(default=None, ge=64)
     """The most memory of an item: one that is killed for memory is tried again with twice as much, up to this."""
+    start_within_seconds: Annotated[float | None, Part(since=8, identity=False)] = Field(
+        default=None, ge=60, le=LONGEST_SECONDS
+    )
+    """The job ends if no worker has begun with it after so long."""
     output: Annotated[str | None, Part()] = Field(default=None, pattern=r"^[a-z][a-z0-9+.-]*://.+$")
     attempts: Annotated[int, Part()] = Field(default=3, ge=1, le=10)
     timeout_seconds: Annotated[float, Part()] = Field(default=3600, ge=1, le=LONGEST_SECONDS)

@@ -51,6 +51,7 @@ FLEET_WARM = f"{FLEET}/warm"
 FLEET_UNSERVED = f"{FLEET}/unserved"
 """An object per queue on GCP: the jobs whose messages the reconciler last saw there while no worker ran."""
 FLEET_HELD = f"{FLEET}/held"
+START_LIMIT = ".start.json"
 """An object per job on GCP that waits for others: what the reconciler publishes once they are complete."""
 FLEET_REPORT = f"{FLEET}/reconciler.json"
 """Report of the reconciler's last run."""
@@ -174,6 +175,11 @@ def removal(job: str) -> str:
 
 def held(job: str) -> str:
     return f"{FLEET_HELD}/{job}.json"
+
+
+def start_limit(job: str) -> str:
+    """The note by which the reconciler ends a job that does not start."""
+    return f"{FLEET_HELD}/{job}{START_LIMIT}"
 
 
 def begun(job: str) -> str:

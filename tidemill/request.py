@@ -100,8 +100,7 @@ class JobRequest:
         name: Lower-case letters, digits and dashes.
         cpus: Of an item; None for the queue's own, like `memory_mib` (MiB) and `gpus`.
         memory_mib: See `cpus`.
-        memory_max_mib: The most memory of an item. One that is killed for memory is tried again with twice as much, up
-            to this; None for no more than `memory_mib`.
+        memory_max_mib: The most of an item. One that is killed for memory is tried again with twice as much.
         gpus: See `cpus`.
         slots: Items that run side by side in one container.
         chunk_size: Items that travel together; None to have it chosen.
@@ -111,6 +110,7 @@ class JobRequest:
             then numbered from the longest to the shortest, so that no machine stays for one long item at the end.
         attempts: Attempts of an item, 1 to 10. Reclaims do not count.
         timeout_seconds: Limit of one attempt; None for an hour, and with `state` for seven days.
+        start_within_seconds: The job ends if no machine has begun with it after so long; None for no limit.
         output: URI prefix of the outputs; None for `<store>/out/<job>`.
         env: Variables of the program, stored in clear text.
         secrets: Names of personal secrets (`Pipeline.secrets`), which the program finds as variables. Their values are
@@ -149,6 +149,7 @@ class JobRequest:
         memory_max: `memory_max_mib` in the same way.
         timeout: `timeout_seconds` in the same way, such as "2h"; or a number of seconds.
         item_time: `item_seconds` in the same way.
+        start_within: `start_within_seconds` in the same way.
     """
 
     command: Sequence[str] | None
@@ -172,9 +173,7 @@ class JobRequest:
     )
     cpus: float | None = option("CPUs of an item. Default: the queue's.")
     memory_mib: int | None = option("Memory of an item: 512M, 2G; 96 MiB of it are the worker's. Default: the queue's.")
-    memory_max_mib: int | None = option(
-        "Most memory of an item: one that is killed for memory is tried again with twice as much, up to this."
-    )
+    memory_max_mib: int | None = option("Most memory of an item: one that runs out of it is tried with twice as much.")
     gpus: int | None = option("GPUs of an item. Default: the queue's.")
     slots: int = option(
         default=1,
@@ -236,9 +235,7 @@ class JobRequest:
         must="a URI such as s3://bucket/wheels",
         fix="Give the URI of a prefix that holds wheels.",
     )
-    state: bool | Mapping[str, Any] | None = option(
-        "Items keep a folder, {state}, that survives the loss of their machine."
-    )
+    state: bool | Mapping[str, Any] | None = option("Items keep a folder, {state}, that survives their machine.")
     inputs: Mapping[str, str | Path] | None = option(
         "Data that all items read: an object, a prefix, a file or a folder; {NAME} in PROGRAM. Repeatable.",
         flag="--input",
@@ -246,15 +243,16 @@ class JobRequest:
         must="names, each a letter a-z, then up to 40 of a-z, 0-9 and '_', with a URI or path",
         fix="Give NAME=SOURCE.",
     )
+    start_within_seconds: float | None = option(
+        "End the job if no machine has begun with it: 6h.", must="from 60 to 2419200 seconds", fix="Leave it out."
+    )
     max_parallel: int | None = option(
         "Items that run at once. Default: as many as fit.",
         metavar="N",
         fix="It is how many items run at once; leave it out for all.",
     )
     max_usd: float | None = option("Stop the job at about this cost in USD.", metavar="USD", field="limit")
-    usd_per_item_hour: float | None = option(
-        "Price per item-hour used for --max-usd. Default: the price table.", metavar="USD"
-    )
+    usd_per_item_hour: float | None = option("Price per item-hour of --max-usd. Default: the table's.", metavar="USD")
     metrics: Mapping[str, str] | None = option(
         "Number to keep of what the program prints: 'loss=loss: ([0-9.]+)'. Repeatable.",
         flag="--metric",
@@ -287,6 +285,7 @@ class JobRequest:
     memory_max: str | float | None = None
     timeout: str | float | None = None
     item_time: str | float | None = None
+    start_within: str | float | None = None
 
 
 STATE = {

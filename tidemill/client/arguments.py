@@ -57,8 +57,17 @@ def in_units(request: JobRequest) -> JobRequest:
         "item_seconds": _number(
             "item_time", request.item_time, "item_seconds", request.item_seconds, seconds_of, _TIME
         ),
+        "start_within_seconds": _number(
+            "start_within",
+            request.start_within,
+            "start_within_seconds",
+            request.start_within_seconds,
+            seconds_of,
+            _TIME,
+        ),
     }
-    return replace(request, memory=None, memory_max=None, timeout=None, item_time=None, **numbers)
+    read = dict.fromkeys(("memory", "memory_max", "timeout", "item_time", "start_within"))
+    return replace(request, **read, **numbers)
 
 
 def age(key: str, given: Any) -> Any:

@@ -17,6 +17,7 @@ from tidemill.job import Predecessor
 from tidemill.services import Service
 
 if TYPE_CHECKING:
+    from tidemill.completion import StartLimit
     from tidemill.explain.answer import Unseen
     from tidemill.explain.facts import CloudFacts
 
@@ -147,6 +148,10 @@ class Backend(ABC):
     def hold(self, shape: Shape, arrays: Sequence[Array], after: Sequence[Predecessor]) -> None:  # noqa: B027
         """Note arrays that are to be enqueued once other jobs are complete, where something other than a client does
         that. By default a client does."""
+
+    def limit_start(self, limit: StartLimit) -> None:  # noqa: B027
+        """Note when a job ends that has not started, where something other than workers and clients ends it. By default
+        nothing does."""
 
     def begin(self, job: str) -> bool:
         """Begin to work on a job, where the caller's own machine does that. A cloud needs no telling."""

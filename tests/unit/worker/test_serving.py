@@ -54,6 +54,15 @@ class TestJobs:
         assert runs.ran == [(job.spec.job, 0)]
         assert (job.ledger.done_chunks(0), job.ledger.done_chunks(resumed)) == (set(), {0})
 
+    @pytest.mark.parametrize("late", [False, True])
+    def test_one_that_should_have_started_earlier_ends(self, store: Store, serve: Any, late: bool):
+        job = Submitted(store, start_within_seconds=3600, spec_version=8)
+        number = job.another_round(created_at=datetime.now(UTC) - timedelta(seconds=3700 if late else 3500))
+        source, runs = Source(Lease(job, number)), Runs()
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert len(runs.ran) == (0 if late else 1)
+        assert (job.ledger.is_cancelled(number), source.given[0].ended) == (late, ["ack"])
+
     def test_one_that_never_starts_ends_alone(self, store: Store, serve: Any):
         broken, other = Submitted(store, START_FAILURES + 3), Submitted(store)
         source = Source(Lease(broken), Lease(other))

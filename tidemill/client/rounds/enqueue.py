@@ -18,6 +18,7 @@ from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.ledger.gate import begin, begun_at, look
 from tidemill.ledger.shared import SharedOutcomes
+from tidemill.ledger.start_limit import has_started, start_limit
 from tidemill.services.backend import Array, ArrayAddress, ArrayState, Shape
 
 ARRAYS_A_LOOK = 4
@@ -101,6 +102,9 @@ def enqueue(site: Site, spec: JobSpec, round_: Round) -> int:
         if blockers:
             shape = replace(shape, depends_on=blockers[-backend.service.most_dependencies :])
             break
+    if (limit := start_limit(spec, round_)) and not has_started(ledger):
+        # Before anything is enqueued: a submit that dies next leaves a job that ends.
+        backend.limit_start(limit)
     return _send(site, spec, ledger, shape, arrays)
 
 

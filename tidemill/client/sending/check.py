@@ -18,6 +18,7 @@ from tidemill.client.plan.limit import new_limit
 from tidemill.client.plan.notification import told_by
 from tidemill.client.plan.place import Placement, find_place
 from tidemill.client.plan.spec import build_spec
+from tidemill.client.plan.start import start_within
 from tidemill.client.plan.state_settings import (
     CHUNK_SECONDS,
     check_state,
@@ -281,6 +282,7 @@ def _draft(
         "limit": new_limit(site, place, request.max_usd, request.usd_per_item_hour, request.log),
         "after": resolve_after(site, request.after, request.after_success, request.name),
         **{name: getattr(request, name) for name in ("layout", "function", "attempts", "output", "max_parallel")},
+        "start_within_seconds": start_within(service, request),
         "memory_max_mib": None if request.memory_max_mib is None else int(request.memory_max_mib),
         **{name: getattr(request, name) for name in ("pip_index", "wheelhouse")},
     }

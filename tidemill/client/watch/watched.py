@@ -23,6 +23,7 @@ from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
 from tidemill.ledger.first_item import first_item_seconds
 from tidemill.ledger.rounds import round_of
+from tidemill.ledger.start_limit import has_started, start_limit
 
 if TYPE_CHECKING:
     from tidemill.explain.judge import CauseHistory
@@ -49,6 +50,8 @@ class WatchedJob:
     def look(self, *, consumption: bool = False, running: bool = False) -> tuple[Status, Listing]:
         """The job's status (see `Job.status`), and the names of the store that it was made from."""
         seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
+        if seen.state == "waiting" and self._ends_late(seen.listing):
+            seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
         status = seen.status()
         if consumption and not self.site.local:
             status = replace(status, first_item_seconds=first_item_seconds(self.site.store, self.spec.job))
@@ -57,6 +60,16 @@ class WatchedJob:
         if running and not status.ended:
             status = replace(status, explained=self._why_still(status, seen))
         return status, seen.listing
+
+    def _ends_late(self, listing: Listing) -> bool:
+        """End a job that has not started in time."""
+        limit = start_limit(self.spec, listing.rounds[-1]) if listing.rounds else None
+        if limit is None or self.site.account.now() < limit.until or listing.counts.cancelled:
+            return False
+        if has_started(self.ledger):
+            return False
+        self.end(limit.reason, len(listing.rounds))
+        return True
 
     def with_running(self, status: Status, listing: Listing) -> Status:
         """A status that counts items of running chunks, too. A chunk is committed whole, so without them a job of few

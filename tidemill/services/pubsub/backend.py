@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from tidemill import fleet, layout
 from tidemill.clouds.gcp.account import GcpAccount
 from tidemill.clouds.gcp.session import DeniedError, GoogleSession, MissingError
+from tidemill.completion import StartLimit
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
 from tidemill.explain.answer import Unseen
@@ -94,6 +95,9 @@ class GcpPubSub(Backend):
             arrays={str(array.address.array): list(array.chunks) for array in arrays},
         )
         self._store.put(layout.held(at.job), json.dumps(asdict(held)).encode())
+
+    def limit_start(self, limit: StartLimit) -> None:
+        self._store.put(layout.start_limit(limit.job), json.dumps(asdict(limit)).encode())
 
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
         states = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Collection, Iterator, Mapping
 
@@ -11,6 +12,7 @@ from tidemill.ledger import Ledger, Round
 from tidemill.ledger.documents import TamperedError
 from tidemill.ledger.gate import Gate, begin, begun_at, look
 from tidemill.ledger.spent_seconds import limit_of
+from tidemill.ledger.start_limit import has_started, start_limit
 from tidemill.metrics import MetricPattern, compile_metrics
 from tidemill.placeholders import PLACEHOLDERS, fill
 from tidemill.store import Store
@@ -61,13 +63,19 @@ class LeasedJob:
         """Whether an item of it has succeeded here."""
         self.first_item_noted = self.round.round > 0
         """Whether the store knows how long it waited for its first item."""
-        self._begun = False
+        self._begun = self._in_time = False
 
     def hold(self, inputs: Mapping[str, LockedInput]) -> None:
         """Keep named inputs on this machine as long as anything here knows the job."""
         self.inputs = {name: str(held.path) for name, held in inputs.items()}
         for held in inputs.values():
             weakref.finalize(self, release, held)
+
+    def late(self) -> str | None:
+        """Why the job ends, if it should have started earlier; None for one that may run."""
+        limit = None if self._in_time else start_limit(self.spec, self.round)
+        self._in_time = limit is None or time.time() < limit.until or has_started(self.ledger)
+        return limit.reason if limit and not self._in_time else None
 
     def gate(self) -> Gate | None:
         """The gate at which the job still waits; None from the moment on in which it may run."""

@@ -152,8 +152,7 @@ class Leasing:
             log("chunk is already held here", **twin.labels)
             twin.leases.add(lease)
             return
-        if (gate := job.gate()) is not None:
-            self._leave_closed(job, lease, gate)
+        if self._may_not_run(job, lease):
             return
         if not self._held.outlasts(job):
             log("machine's remaining run time is shorter than the item time limit", job=job.id, lease=lease.id)
@@ -177,19 +176,33 @@ class Leasing:
         log("chunk leased", **chunk.labels, items=len(chunk.pending))
         self._held.settle(chunk)
 
+    def _may_not_run(self, job: LeasedJob, lease: Lease) -> bool:
+        """Drop a chunk of a job that waits for another one, or that has not started in time. False for any other."""
+        if (gate := job.gate()) is not None:
+            self._leave_closed(job, lease, gate)
+        elif (reason := job.late()) is not None:
+            log(f"job ends: {reason}", "warning", job=job.id)
+            self._end(job, lease, reason)
+        else:
+            return False
+        return True
+
     def _leave_closed(self, job: LeasedJob, lease: Lease, gate: Gate) -> None:
         """Drop a chunk whose job has to wait for another one: it was delivered early, or for nothing."""
         if gate.never:
             log(f"job can never begin: {gate.never.why}", "warning", job=job.id)
-            job.ledger.cancel("worker", gate.never.reason(job.id), job.round.round + 1)
-            self._held.cancel(job)
-            self._let_end(lease)
+            self._end(job, lease, gate.never.reason(job.id))
         elif self._source.many_jobs:
             log(f"chunk returned to the queue: its job {gate.words()}", job=job.id, lease=lease.id)
             lease.release()
         else:
             # Its queue would only start it again at once. A client enqueues it again when it is due.
             raise CallerError(f"{job.id} {gate.words()}; none of its items runs yet.")
+
+    def _end(self, job: LeasedJob, lease: Lease, reason: str) -> None:
+        job.ledger.cancel("worker", reason, job.round.round + 1)
+        self._held.cancel(job)
+        self._let_end(lease)
 
     def _chunk(self, job: LeasedJob, lease: Lease) -> ChunkRun:
         observers: list[ChunkObserver] = [] if job.first_item_noted else [FirstItem(job, lease.id)]

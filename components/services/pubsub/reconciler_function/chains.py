@@ -18,7 +18,8 @@ from tidemill.fleet import HeldJob
 
 from .answers import iso
 from .cloud import CallError, Cloud, LateError, base
-from .objects import Objects, is_cancelled, rounds_of
+from .late_jobs import end_late
+from .objects import Objects, end_job, is_cancelled, rounds_of
 from .predecessors import Others
 
 BY = "reconciler"
@@ -72,7 +73,10 @@ def _in_turn(names: list[str], run: float) -> list[str]:
 
 
 def _look_at(cloud: Cloud, objects: Objects, others: Others, name: str, topics: Collection[str]) -> str | None:
-    """Handle a held round. Returns a line about it when it needs nothing more, and None while it waits."""
+    """Handle a held round, or a job's limit for its start. Returns a line about it when it needs nothing more, and
+    None while it waits."""
+    if name.endswith(layout.START_LIMIT):
+        return end_late(cloud, objects, name)
     held = HeldJob.parse(objects.get(name))
     if layout.held(held.job) != name or held.topic not in topics:
         raise ValueError(f"it names the job {held.job!r} and the topic {held.topic!r}, which is not of this stack")
@@ -83,7 +87,7 @@ def _look_at(cloud: Cloud, objects: Objects, others: Others, name: str, topics: 
         unmet = [others.missing(job, success) for job, success in held.after.items()]
         never = next((each for each in unmet if isinstance(each, Hindrance)), None)
         if never:
-            _end(cloud, objects, held, never)
+            end_job(objects, held.job, held.round, never.reason(held.job), iso(cloud.now()))
             return f"{held.job} can never begin: {never.why}"
         note = {"at": iso(cloud.now()), "by": BY}
         if any(unmet) or not objects.create(layout.begun(held.job), json.dumps(note).encode()):
@@ -115,11 +119,3 @@ def _publish(cloud: Cloud, objects: Objects, held: HeldJob) -> int:
         objects.create(layout.publication(held.job, held.round, int(array), len(chunks)))
         count += len(chunks)
     return count
-
-
-def _end(cloud: Cloud, objects: Objects, held: HeldJob, never: Hindrance) -> None:
-    """Write the tombstone of a job that can never begin."""
-    note = {"by": "worker", "reason": never.reason(held.job), "at": iso(cloud.now()), "rounds": held.round + 1}
-    content = json.dumps(note).encode()
-    if not objects.create(layout.cancelled(held.job), content):
-        objects.create(layout.cancelled_round(held.job, held.round), content)

@@ -107,6 +107,13 @@ class Objects:
                 raise
 
 
+def end_job(objects: Objects, job: str, number: int, reason: str, at: str) -> None:
+    """Write the tombstone of a job up to a round."""
+    content = json.dumps({"by": "worker", "reason": reason, "at": at, "rounds": number + 1}).encode()
+    if not objects.create(layout.cancelled(job), content):
+        objects.create(layout.cancelled_round(job, number), content)
+
+
 def rounds_of(objects: Objects, job: str) -> list[int]:
     """The rounds of a job."""
     names = objects.names(layout.rounds(job), MOST_ROUNDS)
