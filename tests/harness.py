@@ -9,7 +9,7 @@ import contextlib
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -348,9 +348,16 @@ class Project:
 def typed(
     *command: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = TIMEOUT_SECONDS
 ) -> tuple[int, str]:
-    """Run Python with arguments as typed in a shell. Returns the exit code and the output; no child outlives it."""
+    """Run Python with arguments as typed in a shell; see `ended`."""
+    return ended([python(), *command], cwd, env, timeout)
+
+
+def ended(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, timeout: float = TIMEOUT_SECONDS
+) -> tuple[int, str]:
+    """Run a command to its end. Returns the exit code and the output; no child outlives it."""
     process = subprocess.Popen(
-        [python(), *command],
+        command,
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,

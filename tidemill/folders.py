@@ -66,10 +66,10 @@ def _folder_of_this_process() -> Path:
     with one_at_a_time(clients):
         for left in clients.iterdir():
             with suppress(OSError):
-                os.close(_held(left))
+                os.close(hold(left))
                 remove(left)
         folder = Path(tempfile.mkdtemp(dir=clients))
-        _held(folder)
+        hold(folder)
     atexit.register(_remove_own, folder, os.getpid())
     return folder
 
@@ -79,7 +79,7 @@ def _remove_own(folder: Path, process: int) -> None:
         remove(folder)
 
 
-def _held(folder: Path) -> int:
+def hold(folder: Path) -> int:
     """Lock a folder, and return its file descriptor; `OSError` if a process holds it."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +19,8 @@ from typing import Any
 
 import yaml
 
-from ops.processes import end_session
 from ops.project import ROOT
-from tests.harness import python
+from tests.harness import ended, python
 
 _EXPRESSION = re.compile(r"\$\{\{((?:(?!\}\}).)+)\}\}", re.DOTALL)
 _SECONDS = 900
@@ -133,22 +131,11 @@ class Workflows:
         """Run a step's command, with forks in place of its interpreter. Returns its code, output and outputs."""
         output = self.checkout / ".venv-output"
         output.write_text("")
-        process = subprocess.Popen(
-            ["bash", "-e", "-c", command.replace(".venv/bin/python", python())],
-            cwd=self.checkout,
-            env={**env, "GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": os.devnull},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            text, _ = process.communicate(timeout=_SECONDS)
-        finally:
-            end_session(process)
+        words = ["bash", "-e", "-c", command.replace(".venv/bin/python", python())]
+        env = {**env, "GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": os.devnull}
+        code, text = ended(words, self.checkout, env, _SECONDS)
         lines = (line.partition("=") for line in output.read_text().splitlines())
-        return process.returncode, text, {name: value for name, _, value in lines}
+        return code, text, {name: value for name, _, value in lines}
 
     def _texts(self, given: Mapping[str, Any], contexts: Mapping[str, Any]) -> dict[str, str]:
         return {name: _text(self._value(value, contexts)) for name, value in given.items()}

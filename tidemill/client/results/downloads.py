@@ -210,18 +210,11 @@ def _sweep(folder: Path) -> None:
 
 def _held(folder: Path) -> int | None:
     """A lock on a folder, as a descriptor; None where it is held, or where there are no locks."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return None
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise
-        return descriptor
+    # Windows has none.
+    with suppress(ImportError, OSError):
+        from tidemill.folders import hold
+
+        return hold(folder)
     return None
 
 
