@@ -8,7 +8,11 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+from email import message_from_string
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from tests.harness import ROOT
 
@@ -32,18 +36,47 @@ def install(wheels: list[Path], folder: Path) -> Path:
 
     What they depend on comes from our own environment, by a path on which the link to this repository is not followed.
     """
+    python, packages = _installed(wheels, folder)
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+def install_alone(wheel: Path, folder: Path) -> Path:
+    """Make an environment with one wheel and what it says that it needs, without its extras, and nothing else.
+
+    The packages are links to those of our own environment, whose versions the wheel must allow.
+    """
+    python, packages = _installed([wheel], folder)
+    name = wheel.name.partition("-")[0]
+    for need in _needs([Path(each).read_text() for each in packages.glob(f"{name}-*.dist-info/METADATA")]):
+        for file in {each.parts[0] for each in need.files or [] if ".." not in each.parts}:
+            if not (packages / file).exists():
+                (packages / file).symlink_to(Path(str(need.locate_file(file))))
+    return python
+
+
+def _needs(metadata: list[str]) -> list[Distribution]:
+    """The distributions that metadata asks for, and that these ask for."""
+    found: dict[str, Distribution] = {}
+    waiting = [need for each in metadata for need in message_from_string(each).get_all("Requires-Dist") or []]
+    while waiting:
+        need = Requirement(waiting.pop())
+        if need.name in found or (need.marker and not need.marker.evaluate({"extra": ""})):
+            continue
+        found[need.name] = distribution(need.name)
+        assert need.specifier.contains(found[need.name].version), f"{need} is not met here"
+        waiting += found[need.name].requires or []
+    return list(found.values())
+
+
+def _installed(wheels: list[Path], folder: Path) -> tuple[Path, Path]:
+    """An environment with wheels alone: its interpreter, and where its packages are."""
     _uv("venv", "--python", sys.executable, str(folder))
     python = folder / "bin" / "python"
     _uv("pip", "install", "--no-index", "--no-deps", "--python", str(python), *map(str, wheels))
-    places = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=TIMEOUT_SECONDS,
+    return python, Path(
+        _run([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder).strip()
     )
-    Path(places.stdout.strip(), "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    return python
 
 
 def ask(python: Path, folder: Path, program: str) -> str:

@@ -21,6 +21,7 @@ from ops.review.values import is_unknown, number, objects
 _DEFINITION = "aws:batch/jobDefinition:JobDefinition"
 _LAUNCH = "aws:ec2/launchTemplate:LaunchTemplate"
 _RECONCILES = "gcp:cloudscheduler/job:Job"
+_SCHEDULE = "aws:scheduler/schedule:Schedule"
 _SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
 _SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
 _LESS: tuple[tuple[str, str, float | None, Severity, str], ...] = (
@@ -64,12 +65,12 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         if step.type == _DEFINITION and step.op == "delete" and not queues_go:
             title = "a job definition goes: jobs that name its image are refused, and waiting ones fail"
             yield _finding("medium", step, title)
-        if step.type == _RECONCILES and step.new.get("paused") is True and step.old.get("paused") is not True:
-            yield _finding("high", step, "no longer runs: it is paused, so machines that are dead stay and are billed")
+        if _paused(step.new) and not _paused(step.old) and step.type in (_RECONCILES, _SCHEDULE):
+            yield _finding("high", step, f"no longer runs: it is paused, so {_rests(step)}")
         if step.op not in ("update", "replace") or not step.old or not step.new:
             continue
         yield from _less(step)
-        if step.type == _RECONCILES:
+        if step.type == _RECONCILES and not _sends(step):
             yield from _rarer(step)
         if (
             step.type == _SUBNETWORK
@@ -82,6 +83,19 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
                 if (key := (finding.title, finding.details)) not in told:
                     told.add(key)
                     yield finding
+
+
+def _paused(inputs: dict[str, Any]) -> bool:
+    return inputs.get("paused") is True or inputs.get("state") == "DISABLED"
+
+
+def _sends(step: Step) -> bool:
+    """True for what calls the sender."""
+    return "Sender$" in step.urn
+
+
+def _rests(step: Step) -> str:
+    return "no template is sent" if _sends(step) else "machines that are dead stay and are billed"
 
 
 def _less(step: Step) -> Iterator[Finding]:

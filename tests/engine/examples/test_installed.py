@@ -23,7 +23,7 @@ import yaml
 import components
 from components.services.pubsub import reconciler
 from localcloud.cloud import Cloud, GcpCloud
-from tests.distributions import ask, build, install
+from tests.distributions import ask, build, install, install_alone
 from tests.harness import ROOT, Project
 
 PROGRAM = """
@@ -135,6 +135,17 @@ def test_the_repository_is_out_of_reach(python, tmp_path):
     reached, places = ask(python, tmp_path, program).splitlines()
     assert reached == "[]"
     assert [str(python.parents[1]) in place for place in places.split()] == [True, True]
+
+
+def test_the_wheel_alone_runs_an_item(built, tmp_path):
+    (wheel,) = (each for each in built if each.name.startswith("tidemill-") and each.suffix == ".whl")
+    python = install_alone(wheel, tmp_path / "environment")
+    program = """
+        import importlib.util, tidemill
+        print([name for name in ("boto3", "google", "pulumi", "pytest", "yaml") if importlib.util.find_spec(name)])
+        print(list(tidemill.Pipeline.local("store", workers=1).map(len, ["abc"])))
+    """
+    assert ask(python, tmp_path, program).splitlines() == ["[]", "[3]"]
 
 
 def test_each_name_is_there_and_loads_one_clouds_sdk(python, tmp_path):

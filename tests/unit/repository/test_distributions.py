@@ -40,3 +40,12 @@ def test_a_wheel_has_what_git_has_and_nothing_that_lies_beside_it(tmp_path, fold
     of_repository = {f"components/{name}" for name in _LEFT} | tracked("components/packaging")
     assert wheel == tracked(folder) - of_repository
     assert {Path(name).name for name in source if name.rpartition("/")[2].startswith(".")} <= {".gitignore"}
+
+
+def test_no_cluster_framework_is_a_dependency() -> None:
+    """docs/choosing.md says why."""
+    frameworks = {"apache-beam", "celery", "dask", "distributed", "joblib", "metaflow", "parsl", "pyspark", "ray"}
+    files = [ROOT / "requirements.txt", *ROOT.glob("requirements-*.txt"), ROOT / "plugin" / "requirements.txt"]
+    locked = {line.partition("==")[0] for each in files for line in each.read_text().splitlines() if "==" in line}
+    assert {"pulumi", "boto3", "google-auth"} <= locked
+    assert not locked & frameworks
