@@ -34,6 +34,8 @@ COMMANDS = {
     "report": "Write a job's report: an HTML file, or JSON.",
     "rm": "Remove jobs with all that is kept of them.",
     "clean": "Remove old jobs, and what no job uses.",
+    "template": "Keep a submit, and send it again: by hand, at times, for new files.",
+    "templates": "List the submits that are kept.",
     "queues": "List the queues of the pipeline and their machines.",
     "secret": "Keep secrets of your own, for your jobs.",
     "doctor": "Check your setup, with a fix for each problem.",
@@ -87,7 +89,8 @@ class LazyCommands(click.Group):
             ctx.fail(f"Unknown command {args[0]!r}.{suggestion(args[0])} Commands: {', '.join(COMMANDS)}.")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
-            refuse_repeated(command, click.Context(command, ctx, name), rest)
+            part = command.commands.get(rest[0]) if isinstance(command, click.Group) and rest else None
+            refuse_repeated(part or command, click.Context(part or command, ctx, name), rest[1:] if part else rest)
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -245,8 +248,7 @@ def report(error: TidemillError, code: int, own: list[str]) -> int:
     from tidemill.cli.options import as_typed, flags_of, message_of
     from tidemill.visible import visible
 
-    command = next((word for word in own if word in COMMANDS), None)
-    flags = flags_of(importlib.import_module(f"tidemill.cli.commands.{command}").command if command else None)
+    flags = flags_of(typed_command(own))
     message = " ".join(visible(message_of(error, flags)).split())
     click.echo(f"tidemill: {message}", err=True)
     if "--json" in own:
@@ -255,6 +257,16 @@ def report(error: TidemillError, code: int, own: list[str]) -> int:
         fields = error.to_json() | {"fix": as_typed(error.fix, flags) or None, "message": message}
         click.echo(json.dumps({"error": {"exit_code": code, **fields}}))
     return code
+
+
+def typed_command(own: list[str]) -> click.Command | None:
+    """The command that was typed, or the part of it that was."""
+    name = next((word for word in own if word in COMMANDS), None)
+    command = importlib.import_module(f"tidemill.cli.commands.{name}").command if name else None
+    if isinstance(command, click.Group):
+        part = next((word for word in own if word in command.commands), "")
+        return command.commands.get(part, command)
+    return command
 
 
 def own_part(arguments: list[str]) -> list[str]:

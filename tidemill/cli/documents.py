@@ -27,6 +27,7 @@ from tidemill.client.results.fetch_report import FetchReport
 from tidemill.client.results.metrics import ItemMetrics
 from tidemill.client.rounds.rounds import RoundResult
 from tidemill.client.sending.preview import JobPreview
+from tidemill.client.templates.history import SendRow, TemplateRow
 from tidemill.client.watch.board import QueueRow
 from tidemill.client.watch.job_rows import JobRow
 from tidemill.clouds.findings import Finding
@@ -121,6 +122,29 @@ class SecretList:
 
     place: str
     secrets: list[str]
+
+
+@dataclass(frozen=True)
+class TemplateDocument:
+    """`template save --json`."""
+
+    template: str
+    version: int
+    code: str | None
+
+
+@dataclass(frozen=True)
+class TemplateList:
+    """`templates --json`."""
+
+    templates: list[TemplateRow]
+
+
+@dataclass(frozen=True)
+class SendList:
+    """`template history --json`."""
+
+    sends: list[SendRow]
 
 
 @dataclass(frozen=True)
@@ -244,6 +268,9 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "up": ("A pipeline of one's own, and what has changed.", of(UpDocument)),
         "down": ("A pipeline that was taken away.", of(DownDocument)),
         "secret": ("The names of the secrets that are set.", of(SecretList)),
+        "template": ("A template that was saved.", of(TemplateDocument)),
+        "sends": ("What became of a template's sends (`template history`).", of(SendList)),
+        "templates": ("The templates, each with its last send.", of(TemplateList)),
         "doctor": ("The checks and their findings.", of(DoctorDocument)),
         "error": ("Any command that fails.", of(ErrorDocument)),
     }

@@ -1,0 +1,51 @@
+"""The commands of templates. What this cannot prove: a stack's own sender."""
+
+import json
+
+import pytest
+
+from tidemill.cli import main
+
+SAVE = ["template", "save", "nightly", "--queue", "cpu", "s3://raw/{time:%d}.jpg", "--json", "--", "x", "{uri}"]
+
+
+@pytest.fixture
+def run(installed, capsys):
+    installed()
+
+    def run(*arguments, code=0):
+        assert main([*arguments]) == code
+        said = capsys.readouterr()
+        return json.loads(said.out) if "--json" in arguments else said.out + said.err
+
+    return run
+
+
+def test_a_template_is_saved_sent_listed_paused_and_removed(run):
+    assert run(*SAVE) == {"template": "nightly", "version": 1, "code": None}
+    job = run("template", "send", "nightly", "--at", "2026-11-23", "--json")["job"]
+    (send,) = run("template", "history", "nightly", "--json")["sends"]
+    assert (send["outcome"], send["job"], send["trigger"]) == ("sent", job, "hand")
+    assert job in run("template", "history", "nightly")
+    assert run("template", "pause", "nightly", "--reason", "dust", "--json")["changed"]
+    assert "paused already" in run("template", "pause", "nightly")
+    assert "paused by ada: dust" in run("templates")
+    assert "not paused now" in run("template", "resume", "nightly")
+    assert run("templates", "--json")["templates"][0]["last"]["job"] == job
+    run("template", "rm", "nightly")
+    assert run("templates", "--json") == {"templates": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["template", "send", "nightly"], "There is no template 'nightly'"),
+        (["template", "send"], "Missing argument"),
+        (["template", "sned", "nightly"], "sned"),
+        (["template", "save", "nightly", "--queue", "cpu", "--queue", "gpu", "--", "x"], "--queue is given 2 times"),
+        (["template", "save", "nightly", "--queue", "cpu", "--secret", "A", "a", "--", "x"], "--secret"),
+        (["template", "save", "nightly", "--queue", "cpu", "--attempts", "99", "a", "--", "x"], "--attempts is 99"),
+    ],
+)
+def test_a_mistake(run, arguments, said):
+    assert said in run(*arguments, code=2)
