@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -42,9 +44,26 @@ def show_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, whole
 
 
 def show_facts(facts: Mapping[str, object]) -> None:
+    """A line per fact. On a terminal, a long one goes on below its beginning."""
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        click.echo(f"{name.ljust(width)}  {visible(value)}")
+        lines = _wrapped(visible(value), width + 2)
+        click.echo(f"{name.ljust(width)}  {lines[0]}")
+        for line in lines[1:]:
+            click.echo(f"{' ' * width}  {line}")
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    """The lines of a text that fit the terminal next to an indent. A command and a path stay whole, because people copy
+    them, and so does all that a pipe gets."""
+    if not sys.stdout.isatty():
+        return [text]
+    room = max(shutil.get_terminal_size().columns - indent, 20)
+    whole = re.sub(r"`[^`]*`|^tidemill [^;\n]*", lambda command: command[0].replace(" ", "\0"), text)
+    parts = (
+        textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False) or [""] for line in whole.split("\n")
+    )
+    return [line.replace("\0", " ") for lines in parts for line in lines]
 
 
 def show_origins(job: Job) -> None:

@@ -11,7 +11,7 @@ from tidemill.cli import main, show
 from tidemill.cli.app import after_interrupt
 from tidemill.cli.commands import submit, train
 from tidemill.cli.options import as_typed, flags_of, message_of
-from tidemill.cli.show import mebibytes
+from tidemill.cli.show import mebibytes, show_facts
 from tidemill.client import Pipeline
 from tidemill.client.rounds import deliveries
 from tidemill.client.watch.live import Lines
@@ -596,3 +596,19 @@ def test_an_option_with_one_value_that_is_given_twice_is_refused(stack, capsys, 
 
 def test_options_of_the_program_and_those_with_several_values_may_be_given_twice(stack, capsys, monkeypatch):
     assert main([*SUBMIT, "--env", "A=1", "--env", "B=2", "--", "x", "{uri}", "--queue", "a", "--queue", "b"]) == 0
+
+
+def test_long_facts_go_on_in_their_column_and_commands_stay_whole(capsys, monkeypatch):
+    command = "`tidemill retry tiles-0123abcd --failed --pipeline file:///a/long/place/pipeline.json --run`"
+    facts = {"job": "x", "note": f"some words {'that are many ' * 8}and {command} does it again", "path": "/a" * 60}
+    show_facts(facts)
+    plain = capsys.readouterr().out
+    assert len(plain.splitlines()) == 3
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    show_facts(facts)
+    lines = capsys.readouterr().out.splitlines()
+    assert " ".join(" ".join(lines).split()) == " ".join(plain.split())
+    assert all(len(line) <= 60 or command in line or "/a/a" in line for line in lines)
+    assert all(line.startswith((*facts, " " * 6)) for line in lines)
+    assert sum(command in line for line in lines) == 1
