@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidemill.cli.kinds import Duration, Size
-from tidemill.cli.options import as_typed, flags_of
+from tidemill.cli.options import as_typed, complete_secret, flags_of
 from tidemill.request import OPTIONS, STATE, UNITS, JobRequest
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -76,6 +76,8 @@ def option(keyword: str, help_text: str | None = None, **changes: Any) -> Decora
         given |= {"multiple": True}
     else:
         given |= {"type": _TYPES.get(keyword) or _TYPES.get(kind)}
+    if keyword == "secrets":
+        given |= {"shell_complete": complete_secret}
     if about.default:
         given |= {"default": about.default, "show_default": True}
     names = (*about.flags(keyword), keyword.replace(".", "_"))

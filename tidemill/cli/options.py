@@ -26,6 +26,17 @@ def complete_pipeline(ctx: click.Context, param: click.Parameter, typed: str) ->
     return [name for name in contexts.names() if name.startswith(typed)]
 
 
+def complete_secret(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Names of secrets of this machine that begin with what was typed. A cloud is not asked, see `complete_job`."""
+    from tidemill.errors import TidemillError
+    from tidemill.secrets.local import LocalSecrets
+
+    try:
+        return sorted(name for name in LocalSecrets().read() if name.startswith(typed))
+    except TidemillError:
+        return []
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
 
 

@@ -9,13 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.unit.client_fakes import descriptor
 from tidemill.cli import contexts, main
+from tidemill.cli.commands import run
 from tidemill.cli.known_jobs import known_jobs, note_jobs
 from tidemill.client import Pipeline
 from tidemill.errors import CallerError
+from tidemill.secrets.local import LocalSecrets
 
 
 @pytest.fixture
@@ -298,3 +301,13 @@ def test_bash_completes_files_where_nothing_else_is_known(uris, tmp_path):
         shell.kill()
         shell.wait(timeout=60)
         os.close(ours)
+
+
+def test_secrets_of_this_machine_are_completed(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    LocalSecrets().change({"HF_TOKEN": "a", "HOST_KEY": "b", "WANDB_KEY": "c"})
+    option = next(each for each in run.command.params if each.name == "secrets")
+    with click.Context(run.command) as ctx:
+        assert [each.value for each in option.shell_complete(ctx, "H")] == ["HF_TOKEN", "HOST_KEY"]
+        (tmp_path / "tidemill" / "secrets.json").write_text("{")
+        assert option.shell_complete(ctx, "H") == []
