@@ -13,6 +13,7 @@ from tidemill.client.report.page import page_of, redacted
 from tidemill.client.report.reclaims import drained_of, read_reclaims
 from tidemill.client.report.records import read_digests, read_failures, read_unfinished, unfinished_chunks
 from tidemill.client.report.save import check_place, save
+from tidemill.client.report.shown import ShownReport
 from tidemill.client.report.totals import STEPS, Steps, Totals
 from tidemill.client.results.metric_curves import metric_curves
 from tidemill.client.watch.explain import read_facts
@@ -60,7 +61,7 @@ def make_report(watched: WatchedJob, everything: bool = False) -> JobReport:
     drained = drained_of(ledger.store, ledger.job, listing)
     reclaimed = read_reclaims(ledger.store, drained)
     cost = cost_of(descriptor, spec, totals.places, reclaimed, emulated())
-    report = JobReport(
+    report = ShownReport(
         job=spec.job,
         name=spec.name,
         queue=spec.queue,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tidemill.client.plan.limit import LimitUse
 from tidemill.client.report.consumption import Consumption
+from tidemill.client.report.html import table
 from tidemill.client.watch.saved_state import SavedState
 from tidemill.completion import SUBMIT_AGAIN
 from tidemill.explain import Reason
@@ -190,6 +191,11 @@ class Status:
     def shared_facts(self) -> dict[str, object]:
         """`19,990 of words-a17f8d72, 10 of this job`."""
         return {"shared": origins_words(self.origins, self.items)} if self.origins else {}
+
+    def _repr_html_(self) -> str:
+        """The facts as a table, which a notebook shows."""
+        head, *rows = self.facts().items()
+        return table([str(cell) for cell in head], [(name, str(value)) for name, value in rows])
 
     def _why(self) -> dict[str, object]:
         """The last lines: why it does not progress, and what else a person should know."""

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -19,6 +20,7 @@ from tidemill.client.report import panels, records, totals
 from tidemill.client.report.failures import group_failures
 from tidemill.client.report.model import JobReport
 from tidemill.client.report.page import POLICY, page_of, redacted
+from tidemill.client.report.shown import ShownReport
 from tidemill.client.report.style import STYLE
 from tidemill.client.report.svg import log_ticks
 from tidemill.clouds.emulated import emulated
@@ -355,3 +357,17 @@ def test_a_place_that_cannot_be_written_to_is_refused(place):
 def test_a_logarithmic_axis_has_labels(ratio, binary):
     for low in (0.0007, 0.21, 0.55, 1.63, 37):
         assert 2 <= len(log_ticks(low, low * ratio, str, binary)) <= 12
+
+
+def test_a_notebook_shows_a_report_and_a_status():
+    made = made_job(24, 24)
+    report = made.job.report()
+    assert isinstance(report, ShownReport)
+    shown = report._repr_html_()
+    assert shown.startswith('<iframe sandbox=""')
+    assert "<" not in shown.removeprefix("<").removesuffix("</iframe>")
+    assert unescape(shown.partition('srcdoc="')[2].removesuffix('"></iframe>')) == page_of(report)
+    status = replace(made.job.status(), note="<script>alert(1)</script>")
+    assert "&lt;script&gt;" in status._repr_html_()
+    assert "<script" not in status._repr_html_()
+    assert made.job.id in status._repr_html_()
