@@ -99,7 +99,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
     Raises:
         OSError: It cannot be written. The old one is unchanged.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=_half_written(path), dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -109,6 +109,17 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
         with suppress(OSError):
             os.unlink(name)
         raise
+
+
+def remove_half_written(path: Path) -> None:
+    """Remove the contents of a file that killed processes have left. The caller keeps others from writing it."""
+    for left in path.parent.glob(f"{_half_written(path)}*"):
+        left.unlink(missing_ok=True)
+
+
+def _half_written(path: Path) -> str:
+    """The beginning of the names of a file's contents before they are in its place."""
+    return f".{path.name}-"
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from google.oauth2.credentials import Credentials
 from localcloud.cloud import GcpCloud
 from tests.localcloud.aws.test_gateway import Gateway, allow
 from tests.localcloud.gcp.test_rest import Client
+from tidemill.client.secrets import PersonalSecrets
 from tidemill.clouds.aws.secrets import AwsSecrets
 from tidemill.clouds.gcp.secrets import GcpSecrets
 from tidemill.clouds.gcp.session import GoogleSession
@@ -103,6 +104,13 @@ def test_their_owner_changes_them_on_gcp_and_a_machine_reads_them(
     assert given(name, ["A", "B"]) == {"A": CANARY}
     versions = deployer("GET", f"secretmanager/v1/{name}/versions")["versions"]
     assert sorted(each["state"] for each in versions) == ["DESTROYED", "ENABLED"]
+    killed = client("owner")
+    monkeypatch.setattr(killed, "_destroy_before", lambda _: None)
+    killed.change({}, ["A"])
+    with pytest.raises(CallerError, match="A is not set"):
+        PersonalSecrets(mine).remove("A")
+    versions = deployer("GET", f"secretmanager/v1/{name}/versions")["versions"]
+    assert sorted(each["state"] for each in versions) == ["DESTROYED", "DESTROYED", "ENABLED"]
     with pytest.raises(CallerError, match="cannot be read"):
         given_from(reader("other").read)(name, ["A"])
     with pytest.raises(CloudError, match="is denied"):

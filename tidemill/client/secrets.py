@@ -65,6 +65,7 @@ class PersonalSecrets:
             CloudError: The secret store refused.
         """
         if name not in (known := self._store.read()):
+            self._store.forget_earlier()
             raise _not_set("name", [name], known, remedy=False)
         self._store.change({}, [name])
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tidemill.errors import CallerError
-from tidemill.folders import config_folder, one_at_a_time, replace_file
+from tidemill.folders import config_folder, one_at_a_time, remove_half_written, replace_file
 from tidemill.secrets.rules import read_document, write_document
 from tidemill.secrets.secret_store import SecretStore
 
@@ -44,11 +45,23 @@ class LocalSecrets(SecretStore):
             raise CallerError(f"{self._path} is damaged.", "Remove it, and set your secrets again.") from None
 
     def change(self, values: Mapping[str, str], removed: Collection[str] = ()) -> None:
+        with self._changing():
+            kept = {name: value for name, value in self.read().items() if name not in removed}
+            replace_file(self._path, write_document({**kept, **values}).encode())
+
+    def forget_earlier(self) -> None:
+        with self._changing():
+            pass
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Keep others from changing the file. What killed commands have left is removed first: it may hold a value that
+        is removed or replaced now."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with one_at_a_time(self._path.parent):
-                kept = {name: value for name, value in self.read().items() if name not in removed}
-                replace_file(self._path, write_document({**kept, **values}).encode())
+                remove_half_written(self._path)
+                yield
         except OSError as error:
             fix = "Give the secret as a variable of the environment instead."
             raise CallerError(f"{self._path} cannot be written: {error.strerror}.", fix) from None

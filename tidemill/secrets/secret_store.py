@@ -26,6 +26,9 @@ class SecretStore(ABC):
             CallerError: All of them together are too long.
         """
 
+    def forget_earlier(self) -> None:  # noqa: B027
+        """Remove earlier values that a killed change has left."""
+
     def of_job(self, names: Collection[str]) -> dict[str, str]:
         """Those that a job asks for, as far as they are set."""
         values = self.read()

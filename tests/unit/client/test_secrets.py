@@ -5,8 +5,11 @@ What this cannot prove: that nobody else reads the file of a machine whose root 
 
 import io
 import json
+import signal
 import stat
+import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -265,3 +268,28 @@ class TestSubmit:
         target.secrets.set("A", "two")
         assert self.sent(target, secrets=["A"]).id == first.id
         assert self.sent(target, secrets=["A", "B"]).id != first.id
+
+
+KILLED = """
+import os, signal
+from tidemill.secrets.local import LocalSecrets
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+LocalSecrets().change({"HF_TOKEN": "canary-9f3b1c"})
+"""
+
+
+@pytest.mark.parametrize("verb", ["rm", "set", "rm of none"])
+def test_a_value_is_gone_after_a_command_that_was_killed_while_it_wrote(verb):
+    kept = {"OTHER": "other"} if verb == "rm of none" else {"HF_TOKEN": CANARY}
+    LocalSecrets().change(kept)
+    folder = config_folder()
+    assert subprocess.run([sys.executable, "-c", KILLED], timeout=60, check=False).returncode == -signal.SIGKILL
+    assert len(list(folder.iterdir())) > 1
+    secrets = PersonalSecrets(LocalSecrets())
+    if verb == "set":
+        secrets.set("HF_TOKEN", "other")
+    else:
+        with nullcontext() if verb == "rm" else pytest.raises(CallerError):
+            secrets.remove("HF_TOKEN")
+    assert not [path for path in folder.iterdir() if CANARY in path.read_text()]
+    assert [path.name for path in folder.iterdir()] == ["secrets.json"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from tidemill.clouds.gcp.session import GoogleSession, MissingError
 from tidemill.errors import CloudError
@@ -42,17 +43,15 @@ class GcpSecrets(SecretStore):
             {"payload": {"data": data}},
             action="secretmanager.versions.add",
         )
-        self._destroy_before(made["name"])
+        self._destroy_before(_number(made["name"]))
 
-    def _destroy_before(self, newest: str) -> None:
-        """Destroy earlier versions: each is billed, and what was removed must be gone. The list begins with the newest,
-        so a page has those that an interrupted change has left.
+    def forget_earlier(self) -> None:
+        self._destroy_before(max((_number(version["name"]) for version in self._versions()), default=0))
 
-        Source: https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/list
-        """
-        path, action = f"v1/{self._name}/versions", "secretmanager.versions.list"
-        for version in self._session.call("secretmanager", "GET", path, action=action).get("versions", ()):
-            if _number(version["name"]) < _number(newest) and version["state"] != "DESTROYED":
+    def _destroy_before(self, newest: int) -> None:
+        """Destroy earlier versions: each is billed, and what was removed must be gone."""
+        for version in self._versions():
+            if _number(version["name"]) < newest and version["state"] != "DESTROYED":
                 self._session.call(
                     "secretmanager",
                     "POST",
@@ -60,6 +59,14 @@ class GcpSecrets(SecretStore):
                     {},
                     action="secretmanager.versions.destroy",
                 )
+
+    def _versions(self) -> list[dict[str, Any]]:
+        """The newest versions: a page has those that an interrupted change has left.
+
+        Source: https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/list
+        """
+        path, action = f"v1/{self._name}/versions", "secretmanager.versions.list"
+        return self._session.call("secretmanager", "GET", path, action=action).get("versions", [])
 
 
 def _number(version: str) -> int:
