@@ -150,12 +150,17 @@ def execute(arguments: list[str]) -> int:
     except (BrokenPipeError, SystemExit):
         # The reader (`| head`) has closed the pipe, and click raises SystemExit. Print nothing, not even when Python
         # flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        mute()
         return 0
     except Exception as error:
         if os.environ.get("TIDEMILL_DEBUG"):
             raise
         return report(*explain(error), own_part(arguments))
+
+
+def mute() -> None:
+    """Send what is still printed nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def width() -> int:
@@ -199,7 +204,7 @@ def explain(error: Exception) -> tuple[TidemillError, int]:
     if isinstance(error, click.ClickException):
         return TidemillError(error.format_message()), CALLER_ERROR
     if isinstance(error, OSError) and error.strerror:
-        return TidemillError(f"{error.filename or 'a file'}: {error.strerror}."), REFUSED
+        return TidemillError(f"{error.filename or 'the output or a temporary file'}: {error.strerror}."), REFUSED
     fix = "This is a bug in Tidemill. Please report it with the traceback that TIDEMILL_DEBUG=1 shows."
     return TidemillError(f"unexpected {type(error).__name__}: {one_line(error)[:500]}.", fix), BUG
 
@@ -251,11 +256,16 @@ def report(error: TidemillError, code: int, own: list[str]) -> int:
     flags = flags_of(typed_command(own))
     message = " ".join(visible(message_of(error, flags)).split())
     click.echo(f"tidemill: {message}", err=True)
-    if "--json" in own:
-        import json
+    try:
+        if "--json" in own:
+            import json
 
-        fields = error.to_json() | {"fix": as_typed(error.fix, flags) or None, "message": message}
-        click.echo(json.dumps({"error": {"exit_code": code, **fields}}))
+            fields = error.to_json() | {"fix": as_typed(error.fix, flags) or None, "message": message}
+            click.echo(json.dumps({"error": {"exit_code": code, **fields}}))
+        sys.stdout.flush()
+    except OSError:
+        # The failure may be that of this output: its disk is full, or its reader is gone.
+        mute()
     return code
 
 

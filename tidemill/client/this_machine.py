@@ -37,7 +37,7 @@ def describe_here(store: str | None, workers: int | None) -> Descriptor:
     except OSError as error:
         raise _unusable(folder, error.strerror) from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise _unusable(folder, "it cannot be written to")
+        raise _unusable(folder, "It cannot be written to")
     cpus = max(1, int(capacity.cpus + 0.01))
     return describe_machine(folder.as_uri(), cpus, capacity.memory_mib, len(capacity.gpus), workers or cpus)
 

@@ -366,6 +366,25 @@ def test_results_are_csv_on_stdout(stack, capfdbinary, tmp_path):
     assert main(["results", job, "--csv", "--json"]) == 2
 
 
+@pytest.mark.parametrize("verb", ["results", "status", "jobs", "failures", "explain"])
+def test_an_output_whose_reader_is_gone_or_whose_disk_is_full_leaves_no_traceback(stack, capsys, monkeypatch, verb):
+    job = submitted(capsys)
+    stack.run(pipeline(), job, fail_items=[1])
+    words = [verb] if verb == "jobs" else [verb, job]
+    for more in ([], ["--json"], *([["--csv"]] if verb == "results" else [])):
+        for wrong in ([], ["--pipeline", "file:///nowhere/pipeline.json"]):
+            read, write = os.pipe()
+            os.close(read)
+            full = os.open("/dev/full", os.O_WRONLY)
+            for handle in (write, full):
+                with monkeypatch.context() as patch, open(handle, "w", encoding="utf-8") as output:
+                    patch.setattr(sys, "stdout", output)
+                    code = main([*words, *more, *wrong])
+                told = capsys.readouterr().err
+                assert code in ((2, 3) if wrong else (0, 1) if handle == write else (1, 3)), told
+                assert "unexpected" not in told
+
+
 def test_cancel(stack, capsys):
     job = submitted(capsys)
     assert main(["cancel", job]) == 0

@@ -78,9 +78,9 @@ def command(
         written = export(outcomes, file, form, handle.meta_keys() if "csv" in (form, Path(file).suffix[1:]) else ())
         click.echo(f"{written.count} outcomes in {file}.", err=True)
     else:
-        out = TextIOWrapper(sys.stdout.buffer, "utf-8", "backslashreplace", newline="")
-        written = write_csv(outcomes, out, handle.meta_keys())
-        out.detach()
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
+        written = write_csv(outcomes, sys.stdout, handle.meta_keys())
     if written.formulas:
         click.echo(f"{written.formulas} cells {FORMULAS}", err=True)
     return 0
