@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from ops.project import (
 )  # fmt: skip
 from ops.review.diffs import at, parts
 from ops.review.document import VERSION, Base
+from tidemill.folders import while_needed
 
 _TIMEOUT_SECONDS = 600
 _ANSWER_SECONDS = 120
@@ -112,12 +112,12 @@ class PreviewRun:
         if self._where == "login":
             yield ROOT, os.environ
             return
-        with tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
-            project, before = Path(scratch, "project"), Path(scratch, "base")
+        with while_needed("preview") as scratch:
+            project, before = scratch / "project", scratch / "base"
             project.mkdir()
             copy_project(project, self._stack)
             self._was_up = self._base is not None and base_stack.lay_out(self._base, self._stack, before)
-            with CLOUDS[self._config.cloud](Path(scratch, "state")) as cloud:
+            with CLOUDS[self._config.cloud](scratch / "state") as cloud:
                 _prepare(self._stack, cloud, project)
                 self._stood_in = cloud.project if isinstance(cloud, GcpCloud) else ""
                 if self._base and self._was_up:
@@ -173,8 +173,8 @@ def shown(
     Args:
         grace: See `ops.processes.run`.
     """
-    with tempfile.TemporaryDirectory(prefix="tidemill-engine-") as scratch:
-        log, err = Path(scratch, "events"), Path(scratch, "err")
+    with while_needed("engine") as scratch:
+        log, err = scratch / "events", scratch / "err"
         colors = ["--color", "always"] if sys.stdout.isatty() else []
         with err.open("wb") as stderr, _terminal() as stdout:
             logged = [*command, *colors, "--event-log", str(log)]
@@ -212,8 +212,8 @@ def document(
         refresh: Ask the cloud what there is before comparing, in place of trusting the state.
         protected: URNs of resources whose protection was lifted for the preview.
     """
-    with tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
-        out, err, log = (Path(scratch, name) for name in ("out", "err", "events"))
+    with while_needed("preview") as scratch:
+        out, err, log = (scratch / name for name in ("out", "err", "events"))
         # Without --show-sames the engine's JSON has only changes. It never has policy results; the event log, a
         # debugging option of the CLI, has them.
         options = ["--json", "--show-sames", "--event-log", str(log), *(["--refresh"] if refresh else [])]

@@ -56,6 +56,16 @@ def temporary_folder(kind: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=_folder_of_this_process()))
 
 
+@contextmanager
+def while_needed(kind: str) -> Iterator[Path]:
+    """A temporary folder for a block."""
+    folder = temporary_folder(kind)
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
 @cache
 def _folder_of_this_process() -> Path:
     """A folder that is locked as long as this process or a fork of it lives; those of processes that have ended go."""

@@ -5,13 +5,14 @@ machine. A state that is there is the newest: an interrupted run goes on from it
 """
 
 import shutil
-import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pulumi import automation
+
+from tidemill.folders import while_needed
 
 from ..rooms import cloud_room
 from .engine import StateHome, on_this_machine, open_stack
@@ -53,22 +54,22 @@ class HomeStack:
 
     def make(self, say: Say) -> None:
         """Make the bucket and the key, or what an interrupted run has left out. `settle` must follow."""
-        with tempfile.TemporaryDirectory() as scratch:
-            stack = self._open(Path(scratch), on_this_machine(self._folder))
+        with while_needed("home") as scratch:
+            stack = self._open(scratch, on_this_machine(self._folder))
             with told():
-                stack.up(**printing(say), **policies(Path(scratch), _POLICIES))
+                stack.up(**printing(say), **policies(scratch, _POLICIES))
 
     def unlock(self) -> list[str]:
         """Remove the lock that a killed run has left on this machine; returns the resources that it may have made
         without a record."""
-        with tempfile.TemporaryDirectory() as scratch:
-            return unlocked(self._open(Path(scratch), on_this_machine(self._folder)))
+        with while_needed("home") as scratch:
+            return unlocked(self._open(scratch, on_this_machine(self._folder)))
 
     def settle(self, home: StateHome, *, unlock: bool = False) -> None:
         """Move the state into the bucket. With `unlock`, the lock of a move that was killed is removed there."""
-        with tempfile.TemporaryDirectory() as scratch:
-            here = self._open(Path(scratch, "here"), on_this_machine(self._folder))
-            there = self._open(Path(scratch, "there"), home)
+        with while_needed("home") as scratch:
+            here = self._open(scratch / "here", on_this_machine(self._folder))
+            there = self._open(scratch / "there", home)
             with told():
                 if unlock:
                     there.cancel()
@@ -83,21 +84,26 @@ class HomeStack:
         """
         if home is not None:
             self._fetch(home)
-        with tempfile.TemporaryDirectory() as scratch:
-            stack = self._open(Path(scratch), on_this_machine(self._folder), purge=True)
+        with while_needed("home") as scratch:
+            stack = self._open(scratch, on_this_machine(self._folder), purge=True)
             with told():
                 take_away(stack, say)
         shutil.rmtree(self._folder)
 
     def _fetch(self, home: StateHome) -> None:
         """Copy the state from the bucket to its folder, which appears with all of it."""
-        with tempfile.TemporaryDirectory(dir=self._folder.parent) as scratch:
-            state = Path(scratch, "state")
-            there = self._open(Path(scratch, "there"), home)
-            here = self._open(Path(scratch, "here"), on_this_machine(state))
-            with told():
-                here.import_stack(there.export_stack())
-            state.rename(self._folder)
+        copy = self._folder.with_name(f"{self._folder.name}-copy")
+        # A command that was killed may have left a part. No other one works in this folder.
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            with while_needed("home") as scratch:
+                there = self._open(scratch / "there", home)
+                here = self._open(scratch / "here", on_this_machine(copy))
+                with told():
+                    here.import_stack(there.export_stack())
+            copy.rename(self._folder)
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
 
     def _open(self, folder: Path, home: StateHome, *, purge: bool = False) -> automation.Stack:
         program = partial(cloud_room(self._cloud, "personal").home, self._name, purge=purge)

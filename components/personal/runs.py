@@ -109,6 +109,8 @@ def told() -> Iterator[None]:
 
 def _reason(text: str) -> str:
     """The engine's first error in one line."""
+    if re.search(r"^ code: -", text, re.MULTILINE):
+        return "something killed it"
     lines = [line.strip() for line in text.splitlines()]
     found = [line.partition("error: ")[2] for line in lines if "error: " in line]
     return " ".join((found or ["see above"])[0].split()).rstrip(".:")

@@ -1,7 +1,6 @@
 """The stack of a personal pipeline: preview, up and removal, judged by the policy pack."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pulumi import automation
+
+from tidemill.folders import while_needed
 
 from ..config.load import PROJECT
 from ..money import Book, estimate, total, usd
@@ -60,9 +61,9 @@ class PersonalStack:
         """Set options in the file."""
         if not (values := options.assignments()):
             return
-        with tempfile.TemporaryDirectory() as scratch, told():
+        with while_needed("stack") as scratch, told():
             # Any stack will do: only its file is changed.
-            here = on_this_machine(Path(scratch))
+            here = on_this_machine(scratch)
             stack = self._open() if self._home else self._opened(self._file.folder, here, ())
             stack.set_all_config(values, path=True)
             if self._home is None:
@@ -112,9 +113,9 @@ class PersonalStack:
     @contextmanager
     def _judged(self) -> Iterator[tuple[automation.Stack, Mapping[str, Any]]]:
         """The stack, and the policy pack's options. Without a home the stack is a trial on this machine."""
-        with tempfile.TemporaryDirectory() as scratch:
-            pack = policies(Path(scratch), ENVIRONMENT)
-            yield self._open() if self._home else self._trial(Path(scratch)), pack
+        with while_needed("stack") as scratch:
+            pack = policies(scratch, ENVIRONMENT)
+            yield self._open() if self._home else self._trial(scratch), pack
 
     def _trial(self, scratch: Path) -> automation.Stack:
         folder = scratch / "trial"

@@ -115,6 +115,7 @@ ALLOWED = {
         "tidemill.descriptor",
         "tidemill.errors",
         "tidemill.fleet",
+        "tidemill.folders",
         "tidemill.layout",
         "tidemill.machines",
         "tidemill.mountable",

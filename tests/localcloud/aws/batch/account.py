@@ -6,7 +6,6 @@ import base64
 import json
 import math
 import socket
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from localcloud.aws.accounts import moto, service_client
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.wsgi import serve_socket
 from tests.localcloud.waiting import SECONDS, until
+from tidemill.folders import while_needed
 
 REGION = "us-west-2"
 FAST: dict[str, Any] = {
@@ -210,8 +210,8 @@ class Account:
 @contextmanager
 def account(**settings: Any) -> Iterator[Account]:
     """An account of its own for a test, whose processes end with it."""
-    with tempfile.TemporaryDirectory(prefix="batch-") as state:
-        made = Account(Path(state), **settings)
+    with while_needed("batch") as state:
+        made = Account(state, **settings)
         try:
             yield made
         finally:
