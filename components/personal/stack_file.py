@@ -111,8 +111,16 @@ class StackFile:
         """The account and the region in the file; empty where it names none."""
         return cloud_room(self.cloud, "personal").place(read_file(self.path)["config"])
 
+    @property
+    def bound(self) -> bool:
+        """True if the file is there, and tied to a key."""
+        return self.path.exists() and any(line.startswith(_BOUND) for line in self._lines())
+
     def unbind(self) -> None:
         """Take out what ties the file to a key that is deleted, so that the next `up` can use it again."""
         if self.path.exists():
-            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            self.path.write_text("".join(each for each in lines if not each.startswith(_BOUND)), encoding="utf-8")
+            kept = "".join(each for each in self._lines() if not each.startswith(_BOUND))
+            self.path.write_text(kept, encoding="utf-8")
+
+    def _lines(self) -> list[str]:
+        return self.path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -67,6 +67,7 @@ class Personal:
     def __init__(self, cloud: str | None, name: str | None, folder: Path | None, region: str, project: str) -> None:
         self.folder = folder or Path(click.get_app_dir("tidemill"), "personal")
         self.cloud, self.name = meant(self.folder, cloud, name)
+        self._named = name is not None
         self.components = components(self.cloud)
         self._room = import_module(f"tidemill.clouds.{self.cloud}.homes")
         self.file = self.components.StackFile(self.folder, self.name, self.cloud)
@@ -109,9 +110,22 @@ class Personal:
     def home(self) -> Any | None:
         """The home of the state; None where there is none, or none that is finished.
 
-        Raises: as `found_home`.
+        Raises:
+            CallerError: It may be that of somebody else with the same login name: this machine has not used it, and the
+                caller has not named it.
+            CloudError: as `found_home`.
         """
-        return None if self.home_stack().unfinished else self.found_home()
+        if self.home_stack().unfinished:
+            return None
+        home = self.found_home()
+        if home is not None and not (self._named or self.file.bound):
+            raise CallerError(
+                f"{self.account} has a pipeline of {self.name} already, and this machine has never used it.",
+                f"If it is yours, give --name {self.name}. Otherwise give another --name.",
+                what="--name",
+                value=self.name,
+            )
+        return home
 
     def found_home(self) -> Any | None:
         """The home of the state as the account has it; None where there is none.

@@ -149,6 +149,30 @@ def test_down_asks_for_the_name(typed: Any, file: Path, done: list[str]) -> None
     assert done == []
 
 
+@pytest.mark.parametrize("words", [("up", "--yes", "--email", "b@example.com"), ("down", "--confirm", "ada-personal")])
+def test_the_pipeline_of_another_person_with_the_same_login_name_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    file: Path,
+    done: list[str],
+    words: tuple[str, ...],
+) -> None:
+    """With a stack file of a preview, and without. One that `up` has tied to the key is of the pipeline."""
+    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+
+    def typed() -> str:
+        main([*words, "--folder", str(file.parent)])
+        return capsys.readouterr().err
+
+    used = f"secretsprovider: {HOME.secrets_provider}\n{file.read_text()}"
+    for there in (file.write_text, lambda _: file.unlink()):
+        there(file.read_text())
+        assert "If it is yours, give --name ada. Otherwise give another --name." in typed()
+    assert done == []
+    file.write_text(used)
+    assert "If it is yours" not in typed()
+
+
 def test_a_login_that_has_expired_is_told_with_the_command_that_renews_it(
     monkeypatch: pytest.MonkeyPatch, typed: Any
 ) -> None:
