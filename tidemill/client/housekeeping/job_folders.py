@@ -70,7 +70,7 @@ def _sum(entries: Iterable[tuple[int, float]]) -> Extent:
 
 
 def remove_job(site: Site, job: str, check_unused: Callable[[], None]) -> None:
-    """Remove a job. Of one that an earlier removal has left half-way, the rest.
+    """Remove a job. Of one that an earlier removal has left half-way, the rest. Its note stays: see `forget_removals`.
 
     Args:
         site: Where it is.
@@ -109,7 +109,11 @@ def remove_job(site: Site, job: str, check_unused: Callable[[], None]) -> None:
         _delete(store, [spec])
         if folder := local_folder(store):
             remove(folder / layout.JOBS / job)
-        _delete(store, [layout.removal(job)])
+
+
+def forget_removals(store: Store, jobs: Iterable[str]) -> None:
+    """Delete the notes of removals that are complete: the same removal again finds no such jobs."""
+    _delete(store, [layout.removal(job) for job in jobs])
 
 
 def is_half_removed(store: Store, job: str) -> bool:

@@ -18,6 +18,7 @@ from tidemill.client.housekeeping.job_folders import (
     check_may_delete,
     extent,
     folders_of,
+    forget_removals,
     is_half_removed,
     remove_job,
     running,
@@ -104,6 +105,7 @@ class Removal:
             going.remove(job.job)
             self._users.forget(job.job)
             done(job.job)
+        forget_removals(self._site.store, [job.job for job in self.removed])
         for path in self._paths:
             remove(path)
         for leftover in self.leftovers:

@@ -120,6 +120,18 @@ def test_interrupted_at_any_change_it_is_no_whole_job_and_the_same_removal_finis
     assert at > 4
 
 
+def test_a_removal_of_two_that_is_interrupted_at_any_change_is_finished_by_the_same_one(made, monkeypatch):
+    target, _ = made
+    for at in range(100):
+        jobs = [finished(made, f"{name}{at}").id for name in ("first", "second")]
+        if not interrupted(monkeypatch, at, target.housekeeping.removal(*jobs)):
+            break
+        if any(left_of(target.store, job) for job in jobs):
+            target.housekeeping.removal(*jobs).carry_out()
+        assert [left_of(target.store, job) for job in jobs] == [[], []]
+    assert target.jobs() == []
+
+
 def test_clean_finishes_what_a_removal_has_left_and_a_submit_of_it_says_so(made, monkeypatch):
     target, _ = made
     job = finished(made)
