@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -169,7 +168,7 @@ def _oldest(site: Site) -> float:
     """Time before which a record is too old to be shared: the new job's own records would outlive it by half of their
     life or more."""
     days = site.descriptor.expire_jobs_after_days
-    return 0.0 if days is None else time.time() - days * _DAY / 2
+    return 0.0 if days is None else site.account.now() - days * _DAY / 2
 
 
 class _Picked:

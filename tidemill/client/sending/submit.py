@@ -7,6 +7,7 @@ then the arrays, whose names are looked up before they are enqueued.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import zip_longest
 
@@ -86,6 +87,9 @@ def _submitted(site: Site, request: JobRequest, sent_by: SentBy | None) -> tuple
         if compared
         else None
     )
+    earlier = None
+    if existing is None and named and sent is None:
+        earlier = next(journal.specs(draft.name), None) if standing is None else standing.newest
     shared = standing if sharing else None
     plan = checked.plan if shared is None else _plan(checked, request, shared)
     runs = spool.count if shared is None else shared.left
@@ -96,7 +100,7 @@ def _submitted(site: Site, request: JobRequest, sent_by: SentBy | None) -> tuple
             "items_total": spool.count,
             "chunks_total": plan.chunks,
             "user": site.account.user(),
-            "created_at": site.account.at(),
+            "created_at": _after(earlier, site.account.at()),
             "expected": expected(site, checked.place, runs, request.item_seconds),
             "sent_by": sent_by,
         }
@@ -111,9 +115,6 @@ def _submitted(site: Site, request: JobRequest, sent_by: SentBy | None) -> tuple
     if versions:
         versions.note(site.store, job)
     made = _send(site, spec, existing, spool, plan, packed=checked.packed, named=named, log=request.log)
-    if not named or existing is not None or sent is not None:
-        return made, None
-    earlier = _earlier(journal, made.spec) if standing is None else standing.newest
     if earlier is None:
         return made, None
     found = _difference(site, earlier, made.spec, identity, checked.packed, log=request.log)
@@ -142,8 +143,9 @@ def _plan(checked: CheckedRequest, request: JobRequest, standing: Standing) -> P
     return of_items_to_run(checked.plan, left, standing.runs(), request.max_parallel)
 
 
-def _earlier(journal: Journal, spec: JobSpec) -> JobSpec | None:
-    return next((one for one in journal.specs(spec.name) if one.job != spec.job), None)
+def _after(earlier: JobSpec | None, now: datetime) -> datetime:
+    """The time of a job that is sent now. It is the newest of its name, also if this machine's clock has gone back."""
+    return now if earlier is None else max(now, earlier.created_at + timedelta(microseconds=1))
 
 
 def _difference(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
@@ -27,12 +26,13 @@ class Inventory:
         store: The job store.
         expire_days: Days after which the store deletes an upload; None for never.
         lasts: Seconds that an attempt may take, and needs the upload.
+        now: The time by the store's clock.
     """
 
-    def __init__(self, store: Store, expire_days: float | None, lasts: float = 0.0) -> None:
+    def __init__(self, store: Store, expire_days: float | None, lasts: float = 0.0, now: float = 0.0) -> None:
         self._store = store
         life = None if expire_days is None else expire_days * _DAY
-        self._oldest = 0.0 if life is None else time.time() - max(0.0, min(life / 2, life - lasts))
+        self._oldest = 0.0 if life is None else now - max(0.0, min(life / 2, life - lasts))
         """An upload from before this is sent again: what expires is deleted by its age, and to overwrite it begins
         that anew (https://docs.aws.amazon.com/AmazonS3/latest/userguide/lifecycle-expire-general-considerations.html,
         https://cloud.google.com/storage/docs/lifecycle#age)."""

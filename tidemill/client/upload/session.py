@@ -63,7 +63,7 @@ class UploadSession:
 
         self.site = site
         self._hashes = Hashes()
-        self._inventory = Inventory(site.store, site.descriptor.expire_jobs_after_days, lasts)
+        self._inventory = Inventory(site.store, site.descriptor.expire_jobs_after_days, lasts, site.account.now())
         self.amount = Amount()
         """Of everything that was counted."""
         self._meter = Meter(0, 0)

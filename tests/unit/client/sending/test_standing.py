@@ -365,3 +365,26 @@ def test_an_earlier_job_that_claims_more_items_than_it_has_is_passed_over(bench)
     bench.write(f="6")
     assert len(values(bench.job(changed=True))) == 6
     assert any(f"{first.id} is passed over" in said and "claims 1000000000000000" in said for said in bench.said)
+
+
+@pytest.mark.parametrize("settings", [{"changed": True}, {"force": True}, {}])
+def test_the_job_that_is_sent_last_is_the_newest_of_its_name_after_the_clock_went_back(bench, monkeypatch, settings):
+    bench.job()
+    now = bench.backend.now()
+    monkeypatch.setattr(bench.backend, "now", lambda: now - 3600)
+    bench.write(a="9")
+    last = bench.job(env={"SCALE": "2"}, **settings)
+    assert bench.pipeline.job("words").id == last.id
+    assert bench.pipeline.jobs()[0].job == last.id
+
+
+def test_what_expires_soon_is_told_by_the_clock_of_the_store(tmp_path, monkeypatch):
+    bench = Bench(tmp_path, expire_jobs_after_days=30)
+    bench.write(a="1")
+    bench.job()
+    now = bench.backend.now()
+    monkeypatch.setattr(bench.backend, "now", lambda: now + 16 * 86_400)
+    bench.write(b="2")
+    bench.ran.clear()
+    bench.job(changed=True)
+    assert names(bench) == ["a", "b"]

@@ -434,23 +434,23 @@ def test_a_large_upload_is_confirmed_before_it_begins(tmp_path, monkeypatch, put
 
 
 def test_an_upload_past_half_of_its_life_is_sent_again(tmp_path, puts, monkeypatch):
-    target, _ = pipeline(expire_jobs_after_days=30)
+    target, backend = pipeline(expire_jobs_after_days=30)
     data = folder(tmp_path, a="one")
     submit(target, data)
     day = 86_400
-    monkeypatch.setattr("tidemill.client.upload.inventory.time.time", lambda: time.time_ns() / 1e9 + 14 * day)
+    monkeypatch.setattr(backend, "now", lambda: time.time() + 14 * day)
     submit(target, data)
     assert len(puts) == 1
-    monkeypatch.setattr("tidemill.client.upload.inventory.time.time", lambda: time.time_ns() / 1e9 + 16 * day)
+    monkeypatch.setattr(backend, "now", lambda: time.time() + 16 * day)
     submit(target, data)
     assert len(puts) == 2
 
 
 def test_an_upload_that_a_long_attempt_would_lose_is_sent_again(tmp_path, puts, monkeypatch):
-    target, _ = pipeline(expire_jobs_after_days=30, max_spec=SPEC_VERSION)
+    target, backend = pipeline(expire_jobs_after_days=30, max_spec=SPEC_VERSION)
     data, day, said = folder(tmp_path, a="one"), 86_400, list[str]()
     submit(target, data)
-    monkeypatch.setattr("tidemill.client.upload.inventory.time.time", lambda: time.time_ns() / 1e9 + 4 * day)
+    monkeypatch.setattr(backend, "now", lambda: time.time() + 4 * day)
     submit(target, data, state=True, timeout_seconds=25 * day, log=said.append)
     assert len(puts) == 1
     submit(target, data, state=True, timeout_seconds=27 * day, log=said.append)
