@@ -100,10 +100,10 @@ class Member:
         printed, told = (each.detach().getvalue().decode() for each in (out, err))
         return code, printed, told
 
-    def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10, notify: str | None = None) -> str:
-        """Submit a job and return its id."""
+    def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10, **more: str) -> str:
+        """Submit a job and return its id. `more` are further flags."""
         options = ["--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(chunk_size), "--json"]
-        options += ["--notify", notify] if notify else []
+        options += [word for flag, value in more.items() for word in (f"--{flag.replace('_', '-')}", value)]
         return json.loads(self.tidemill("submit", *options, "--", *command))["job"]
 
     def train(self, name: str, every: str = "1s") -> str:

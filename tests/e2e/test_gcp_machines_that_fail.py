@@ -92,6 +92,23 @@ def push_an_image(team: GcpTeam, folder: Path, repository: str) -> str:
     return f"{reference}@{digest}"
 
 
+def test_on_a_dry_market_a_job_ends_in_time_without_any_client(team: GcpTeam, tmp_path: Path) -> None:
+    await_that(team.at_rest, "no machine is there or wanted")
+    team.cloud.control("compute/stockout", limit=0)
+    items, _ = team.put_items("late", 4, tmp_path)
+    job = team.submit("late", items, "true", start_within="60s")
+    await_that(lambda: any(team.machines()["targets"].values()), "machines are wanted for it")
+    bucket = team.project.descriptor()["store"].removeprefix("gs://")
+    tombstone = f"storage/v1/b/{bucket}/o?prefix=jobs/{job}/cancelled"
+    await_that(lambda: team.google.call("storage", "GET", tombstone).get("items"), "the reconciler ends it")
+    # Its messages are dropped too.
+    await_that(team.at_rest, "no machine is there or wanted")
+    team.cloud.control("compute/stockout", limit=None)
+    status = team.status(job)
+    assert (status["state"], status["rounds"]) == ("cancelled", 1)
+    assert "no machine has begun with it within 60 s" in status["note"]
+
+
 def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: GcpTeam, tmp_path: Path) -> None:
     await_that(team.at_rest, "no machine is there or wanted")
     assert mode_of_the_rung(team) == "OFF"

@@ -123,14 +123,17 @@ def _known(values: Sequence[float | None]) -> Spread | None:
     return Spread.of(measured, 1) if measured else None
 
 
-def suggestion(taken: Consumption) -> str | None:
-    """Suggest another request, where it makes a difference; None where all is well or too little is known."""
+def suggestion(taken: Consumption, *, grows: bool = False) -> str | None:
+    """Suggest another request, where it makes a difference; None where all is well or too little is known. `grows` is
+    whether items get more memory when they need it."""
     if taken.items < _ENOUGH:
         return None
     words: list[str] = []
     # A fifth above the largest, rounded up to steps of machine sizes.
     memory = max(256, 256 * math.ceil(taken.memory_mib.max * 1.2 / 256))
-    if taken.memory_mib.max > 0.9 * taken.asked_memory_mib:
+    if grows:
+        pass
+    elif taken.memory_mib.max > 0.9 * taken.asked_memory_mib:
         words.append(f"`memory_mib={memory}`: the largest item came near its limit")
     elif taken.memory_mib.max and memory <= taken.asked_memory_mib / 2:
         words.append(f"`memory_mib={memory}` is enough, and more items would fit on a machine")

@@ -192,7 +192,8 @@ def _experience(watched: WatchedJob, status: Status, totals: Totals, report: Job
         reclaims=status.reclaims,
         wall=report.wall,
         cores=report.cores,
-        memory_mib=report.memory_mib,
+        # Of items that get more as they need it, the largest says nothing about the others.
+        memory_mib=None if spec.memory_max_mib else report.memory_mib,
         chunk_seconds=report.chunk_seconds,
         chunk_hours=totals.chunks.sum / 3600,
         slot_use=report.slot_use,

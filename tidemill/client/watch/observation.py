@@ -143,7 +143,7 @@ class Observation:
             start_failures=counts.start_failures,
             items_a_second=rate,
             consumption=taken,
-            suggestion=suggestion(taken) if taken and not self.site.local else None,
+            suggestion=self._suggestion(),
             fleet_errors=fleet_words(self.site, self.spec.queue) if self.fleet and not self.site.local else [],
             note=self.note(),
             waits_for=self.waits_for,
@@ -157,6 +157,11 @@ class Observation:
         )
         ended, items = status.progress
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
+
+    def _suggestion(self) -> str | None:
+        if self.taken is None or self.site.local:
+            return None
+        return suggestion(self.taken, grows=self.spec.memory_max_mib is not None)
 
     def _state_of_job(self) -> State:
         if self.state == "finished":

@@ -159,6 +159,9 @@ def test_in_containers_the_next_round_has_twice_as_much(tmp_path: Path, programs
     said: list[str] = []
     status = job.wait(poll_seconds=0.001, on_status=work, log=said.append)
     assert (status.state, status.succeeded) == ("succeeded", 100)
+    # The largest item says nothing about what to ask for.
+    assert job.status().suggestion is None
+    assert not [advice for advice in job.report().advice if advice.rule == "memory"]
     assert programs.used <= 1.3 * programs.known
     assert [fake.shape.resources.memory_mib for fake in backend.arrays] == [UNIT << n for n in range(5)]
     assert said[-1] == f"{sum(need > 8 for need in NEEDS)} items ran out of memory: round 4 gives each 16384 MiB."
