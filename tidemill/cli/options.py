@@ -110,11 +110,15 @@ def load(pipeline: str | None) -> Pipeline:
     return Pipeline.load(uri)
 
 
-def load_job(pipeline: str | None, job: str) -> Job:
-    """A job of the pipeline, by its id or its name. For a name it is the newest, and its id is printed."""
+def load_job(pipeline: str | None, job: str, *, explained: bool = False) -> Job:
+    """A job of the pipeline, by its id or its name. For a name it is the newest, and its id is printed; where it is to
+    be `explained`, also what keeps a template of that name from being sent."""
     from tidemill.cli.known_jobs import note_jobs
 
-    loaded = load(pipeline).job(job)
+    there = load(pipeline)
+    for words in there.templates.remarks(job) if explained else ():
+        click.echo(words, err=True)
+    loaded = there.job(job)
     note_jobs(pipeline_uri(pipeline), [loaded.id])
     if loaded.id != job:
         click.echo(f"Using the newest job named {job}: {loaded.id}", err=True)

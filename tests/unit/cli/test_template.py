@@ -30,6 +30,8 @@ def test_a_template_is_saved_sent_listed_paused_and_removed(run):
     assert run("template", "pause", "nightly", "--reason", "dust", "--json")["changed"]
     assert "paused already" in run("template", "pause", "nightly")
     assert "paused by ada: dust" in run("templates")
+    assert "Template nightly is paused by ada: dust." in run("explain", "nightly")
+    assert "hand, template nightly@1, saved by ada" in run("status", job)
     assert "not paused now" in run("template", "resume", "nightly")
     assert run("templates", "--json")["templates"][0]["last"]["job"] == job
     run("template", "rm", "nightly")

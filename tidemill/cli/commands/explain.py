@@ -24,9 +24,10 @@ def command(job: str, pipeline: str | None, as_json: bool) -> int:
     """Say why a job does not progress, and what to do.
 
     Each cause is of a class. well: it progresses. turn: it waits, and no action is needed. act: someone must act.
-    never: as it stands, it cannot run. Exits with 1 for act and never.
+    never: as it stands, it cannot run. Exits with 1 for act and never. For a template's name it also says why its
+    newest send made no job.
     """
-    answer = load_job(pipeline, job).explain()
+    answer = load_job(pipeline, job, explained=True).explain()
     answer = replace(answer, causes=[replace(cause, do=with_flags(cause.do)) for cause in answer.causes])
     if as_json:
         show_json(answer.to_json())

@@ -54,4 +54,5 @@ def command(*, pipeline: str | None, as_json: bool, **wanted: Any) -> int:
 def cells(row: JobRow, year: str = "") -> tuple[object, ...]:
     """A job's row. Its time leaves out the year that is given."""
     submitted = row.created_at[:16].replace("T", " ").removeprefix(year)
-    return row.job, row.state_words, row.items, row.succeeded, row.failed, row.queue, row.user, submitted
+    who = row.sent_by if row.sent_by not in (None, "hand") else row.user
+    return row.job, row.state_words, row.items, row.succeeded, row.failed, row.queue, who, submitted

@@ -40,7 +40,8 @@ def command(job: str, form: str | None, links: bool, pipeline: str | None, as_js
     elif as_json:
         show_json(status.to_json())
     else:
-        show_facts(status.facts() | {"outputs": shown_place(handle.output)})
+        sent_by = {"sent by": handle.spec.sent_by.words()} if handle.spec.sent_by else {}
+        show_facts(status.facts() | sent_by | {"outputs": shown_place(handle.output)})
     return status.exit_code
 
 

@@ -120,6 +120,17 @@ class Templates:
 
         return send_rows(self._site, name, limit)
 
+    def remarks(self, name: str) -> Sequence[str]:
+        """Reasons why a template is not sent, a sentence each: a pause, and that of its newest send if it made no job.
+
+        Example:
+            >>> pipeline.templates.remarks("nightly")
+            []
+        """
+        from tidemill.client.templates.history import send_remarks
+
+        return send_remarks(self._site, name)
+
     def pause(self, name: str, reason: str = "") -> bool:
         """Let nothing be sent of a template but by hand; says whether it was not paused before.
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from tidemill import layout
 from tidemill.client.site import Site
+from tidemill.job import NAME_PATTERN
 from tidemill.templates.notes import SendNote, TriggerNotes
 from tidemill.templates.pauses import newest_pause
 from tidemill.templates.template import find_template, newest_template, template_names
@@ -93,6 +94,20 @@ def senders_of(site: Site, template: str) -> list[str]:
 def send_rows(site: Site, name: str, limit: int) -> list[SendRow]:
     """See `Templates.history`."""
     return _sends(site, find_template(site.store, name).name, limit)
+
+
+def send_remarks(site: Site, name: str) -> list[str]:
+    """See `Templates.remarks`."""
+    if not re.match(NAME_PATTERN, name) or newest_template(site.store, name) is None:
+        return []
+    said, pause = list[str](), newest_pause(site.store, name)
+    if pause and pause.paused:
+        said.append(f"Template {name} is {pause.words()}. `tidemill template resume {name}` sends it again.")
+    for row in _sends(site, name, 1):
+        if row.outcome not in ("sent", "begun"):
+            when = row.time[:16].replace("T", " ")
+            said.append(f"The send of template {name} by {row.trigger} for {when} was {row.outcome}: {row.reason}")
+    return said
 
 
 def _sends(site: Site, template: str, limit: int) -> list[SendRow]:

@@ -30,6 +30,7 @@ class JobRow:
         state: See `Status`.
         created_at: When it was submitted, ISO 8601.
         waits_for: Jobs that must be complete before its first item runs, while they are not.
+        sent_by: The trigger that sent it from a template, such as `schedule nightly`; None for a submit.
     """
 
     job: str
@@ -42,6 +43,7 @@ class JobRow:
     failed: int
     remaining: int
     waits_for: list[UnfinishedJob] = field(default_factory=list)
+    sent_by: str | None = None
 
     @property
     def state_words(self) -> str:
@@ -103,4 +105,5 @@ def _job_row(job: WatchedJob, *, noted: bool) -> JobRow:
         failed=seen.failed,
         remaining=seen.remaining,
         waits_for=waits,
+        sent_by=spec.sent_by and spec.sent_by.trigger,
     )
