@@ -30,6 +30,7 @@ from tidemill.client.sending.preview import JobPreview
 from tidemill.client.templates.history import SendRow, TemplateRow
 from tidemill.client.watch.board import QueueRow
 from tidemill.client.watch.job_rows import JobRow
+from tidemill.client.watch.machines import MachineRow
 from tidemill.clouds.findings import Finding
 from tidemill.clouds.links import Links
 from tidemill.descriptor import SERVICE_KEYS, Queue
@@ -246,6 +247,10 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "advise": ("Shapes of machines in the order of their cost.", of(ShapeAdvice)),
         "status": ("A job so far.", of(Status, ENDED)),
         "top": ("The running jobs, and the queues.", _running()),
+        "machines": (
+            "The machines that work on jobs (`top --machines`).",
+            within("machines", of(MachineRow), list_of=True)(EMPTY),
+        ),
         "links": ("Where the cloud's console shows a job (`status --links`).", of(Links)),
         "explain": ("Why a job does not progress: the causes that hold, the headline first.", of(Explanation)),
         "wait": ("A job at its end.", waited),

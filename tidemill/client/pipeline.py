@@ -16,6 +16,7 @@ from tidemill.client.sending.train import training
 from tidemill.client.site import read_site
 from tidemill.client.watch.job_filter import JobsRequest
 from tidemill.client.watch.job_rows import JobRow, job_rows
+from tidemill.client.watch.machines import MachineRow, read_machines
 from tidemill.request import JobRequest
 
 if TYPE_CHECKING:
@@ -292,6 +293,16 @@ class Pipeline(PipelineParts):
             ['tiles-...']
         """
         return job_rows(self.site, request)
+
+    def machines(self, *jobs: str) -> list[MachineRow]:
+        """The machines that work on jobs, given by ids or names, or on the newest 20 that run; the oldest first.
+
+        Example:
+            >>> pipeline.machines("tiles")  # it has ended
+            []
+        """
+        names = jobs or [row.job for row in self.jobs() if row.state in ("waiting", "running")]
+        return read_machines(self.site, [find_spec(self.store, name) for name in dict.fromkeys(names)])
 
     def queues(self) -> list[QueueInfo]:
         """Every queue with its state, in the order of their names.

@@ -111,7 +111,14 @@ class MarkerWriter:
     """
 
     def __init__(
-        self, store: Store, key: layout.ChunkKey, attempt: str, *, delivery: int, backend: dict[str, Any]
+        self,
+        store: Store,
+        key: layout.ChunkKey,
+        attempt: str,
+        *,
+        delivery: int,
+        backend: dict[str, Any],
+        machine: dict[str, Any] | None = None,
     ) -> None:
         self._store, self._key, self.attempt = store, key, attempt
         self._name = f"{layout.attempts(key)}/{attempt}"
@@ -122,6 +129,7 @@ class MarkerWriter:
             "delivery": delivery,
             "started_at": _now(),
             "backend": backend,
+            "machine": machine,
             "writes": 0,
             "in_flight": [],
             "alone": False,

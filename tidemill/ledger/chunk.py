@@ -42,9 +42,11 @@ class ChunkLedger:
         """Earlier attempts, in this round and in those whose work it continues."""
         return read_history(self.store, [self.key, *self._continued()])
 
-    def marker(self, attempt: str, delivery: int, backend: dict[str, Any]) -> MarkerWriter:
+    def marker(
+        self, attempt: str, delivery: int, backend: dict[str, Any], machine: dict[str, Any] | None = None
+    ) -> MarkerWriter:
         """An attempt's marker; nothing is written yet."""
-        return MarkerWriter(self.store, self.key, attempt, delivery=delivery, backend=backend)
+        return MarkerWriter(self.store, self.key, attempt, delivery=delivery, backend=backend, machine=machine)
 
     def progress(self) -> dict[int, Outcome]:
         """By item: what any attempt has finished in this round."""

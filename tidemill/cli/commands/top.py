@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from tidemill.cli.options import common, load
-from tidemill.cli.show import show_json
+from tidemill.cli.show import show_json, show_table
+from tidemill.figures import duration
 
 if TYPE_CHECKING:
     from tidemill.client.watch.board import Board
+    from tidemill.client.watch.machines import MachineRow
     from tidemill.descriptor import Descriptor
 
+HEADER = ("machine", "type", "zone", "market", "age", "items", "GPUs", "jobs")
 LEAVE_SECONDS = 1.0
 """A look that is under way when somebody leaves is not waited for any longer."""
 
@@ -24,8 +28,11 @@ LEAVE_SECONDS = 1.0
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
 @click.option("--once", is_flag=True, help="Print one snapshot. Default where the output is no terminal.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, the newest first.")
+@click.option("--machines", is_flag=True, help="Print the machines that work on the jobs instead, once.")
 @common
-def command(jobs: tuple[str, ...], once: bool, limit: int, pipeline: str | None, as_json: bool) -> int:
+def command(
+    *, jobs: tuple[str, ...], once: bool, limit: int, machines: bool, pipeline: str | None, as_json: bool
+) -> int:
     """Watch running jobs and the queues' machines: q leaves, j and k or arrows choose.
 
     It makes at most a request per second, however many jobs there are. Of large jobs it lists a part at a time, so
@@ -34,6 +41,9 @@ def command(jobs: tuple[str, ...], once: bool, limit: int, pipeline: str | None,
     from tidemill.client.watch.board import Board
 
     loaded = load(pipeline)
+    if machines:
+        show_machines(loaded.machines(*jobs), as_json)
+        return 0
     board = Board(loaded.site, [loaded.job(job).spec for job in dict.fromkeys(jobs)], limit)
     if as_json:
         show_json(board.whole().to_json())
@@ -42,6 +52,21 @@ def command(jobs: tuple[str, ...], once: bool, limit: int, pipeline: str | None,
     else:
         watch(board, name_of(loaded.descriptor))
     return 0
+
+
+def show_machines(rows: list[MachineRow], as_json: bool) -> None:
+    if as_json:
+        show_json({"machines": [asdict(row) for row in rows]})
+    elif rows:
+        show_table(HEADER, [_cells(row) for row in rows])
+    else:
+        click.echo("No machine works on them.", err=True)
+
+
+def _cells(row: MachineRow) -> tuple[object, ...]:
+    age = "-" if row.age_seconds is None else duration(row.age_seconds)
+    where = [each or "-" for each in (row.id, row.type, row.zone, (row.market or "").replace("_", "-"))]
+    return *where, age, row.items, row.gpus, ", ".join(row.jobs)
 
 
 def name_of(descriptor: Descriptor) -> str:

@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tidemill.capacity import more_memory_mib
@@ -22,6 +23,7 @@ from tidemill.worker.chunks.metrics import MetricLog
 from tidemill.worker.chunks.observers import HEARTBEAT_SECONDS, ChunkObserver, Marker, Progress
 from tidemill.worker.items.task import Task
 from tidemill.worker.lease import Lease
+from tidemill.worker.machine.boot import booted_at
 from tidemill.worker.machine.slots import Slot
 
 SAVE_SECONDS = 60.0
@@ -115,7 +117,7 @@ class ChunkRun:
         self._outcomes: dict[int, Outcome] = {}
         self._ledger = ledger = job.ledger.chunk(job.round.round, self.number)
         pace = SAVE_SECONDS if ledger.store.is_object_store else SAVE_SECONDS_LOCAL
-        writer = ledger.marker(lease.id, lease.delivery, lease.backend)
+        writer = ledger.marker(lease.id, lease.delivery, lease.backend, asdict(machine) | {"booted_at": booted_at()})
         progress = Progress(ledger, pace)
         self._metrics = MetricLog(ledger, lease, job.metrics, pace) if job.metrics else None
         first = [self._metrics] if self._metrics else []
