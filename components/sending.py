@@ -13,8 +13,8 @@ from .config import Arrival, Schedule, StackConfig
 _SHOWN = 3
 _TICKS = 730 * 60
 """Minutes of a month, as the clouds' pricing pages count it."""
-SEND_SECONDS, TICK_SECONDS = 30, 1
-"""Most seconds that a sender is taken to need for a send, and for a look at an empty queue."""
+SEND_SECONDS, TICK_SECONDS = 30, 0.5
+"""Seconds that a sender is taken to need for a send, and for a look at an empty queue."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Calls:
 
     @property
     def hours(self) -> float:
-        """Most hours that they take while no file arrives."""
+        """Hours that they take while no file arrives."""
         return (self.sends * SEND_SECONDS + self.ticks * TICK_SECONDS) / 3600
 
 

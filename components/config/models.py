@@ -205,8 +205,8 @@ class StackConfig(Model):
         description="Templates that are sent when files have arrived, by a name of your choice. They need "
         "`worker_image`, which the sender is in.",
         examples=[
-            {"tiles": {"template": "tiles", "prefix": "s3://incoming/tiles/"}},
-            {"tiles": {"template": "tiles", "prefix": "gs://incoming/tiles/"}},
+            {"tiles": {"template": "tiles", "prefix": "s3://raw-images/new/"}},
+            {"tiles": {"template": "tiles", "prefix": "gs://raw-images/new/"}},
         ],
     )
     access: Access = Field(

@@ -55,7 +55,9 @@ class Schedule(_Sent):
 
 
 class Arrival(_Sent):
-    """A template and the place of the files that it is sent for. Costs about $0.20 per month idle."""
+    """A template and the place of the files that it is sent for. The first costs about $0.30 per month idle, GCP: about
+    $0.70, most of which free tiers cover.
+    """
 
     prefix: Annotated[str, matching(DATA, ALLOWED_DATA)] = Field(
         description="Where the files arrive: a bucket or a prefix of `data.read`. Their template gets their names."

@@ -320,3 +320,35 @@ def test_a_network_that_is_replaced_is_told(kind, key):
     (found,) = told(step("replace", kind, old=old, new=new, diff={key: "update-replace"}), kind="jobs-interrupted")
     assert (found.severity, found.title) == ("high", "network is replaced: up fails half-way while machines are in it")
     assert f"Replaced because of {key}." in found.details
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "rests"),
+    [
+        ("tidemill:index:AwsSender$aws:scheduler/schedule:Schedule", {"state": "DISABLED"}, "no template is sent"),
+        ("tidemill:index:GcpSender$gcp:cloudscheduler/job:Job", {"paused": True}, "no template is sent"),
+        ("tidemill:index:GcpReconciler$gcp:cloudscheduler/job:Job", {"paused": True}, "machines that are dead stay"),
+    ],
+)
+def test_a_scheduler_that_is_paused_is_told_with_what_rests(kind, state, rests):
+    running = {"schedule": "0 2 * * *"}
+    ((severity, title),) = told_of(step("update", kind, old=running, new=running | state), kind="work")
+    assert severity == "high"
+    assert rests in title
+    assert told_of(step("update", kind, old=running | state, new=running | state), kind="work") == []
+
+
+def test_a_sender_that_is_called_at_other_times_is_no_reconciler_that_runs_more_rarely():
+    kind = "tidemill:index:GcpSender$gcp:cloudscheduler/job:Job"
+    moved = step("update", kind, old={"schedule": "*/5 * * * *"}, new={"schedule": "0 2 * * *"})
+    assert told_of(moved, kind="work") == []
+
+
+def test_what_sends_jobs_is_compared_in_the_stack_file_and_low_in_a_new_stack():
+    nightly = {"nightly": {"template": "tiles", "cron": "0 2 * * *"}}
+    base = {"ref": "main", "commit": "main", "config": {"tidemill:team": "a"}}
+    new = ("new: sends the template tiles at 0 2 * * * (UTC) without a person",)
+    assert told_of(kind="work", config={"schedules": nightly}, base=base) == [("medium", *new)]
+    made = step("create", "pulumi:pulumi:Stack", new={})
+    assert told_of(made, kind="work", config={"schedules": nightly}) == [("low", *new)]
+    assert told_of(kind="work", config={"schedules": nightly}) == []

@@ -109,21 +109,21 @@ def arriving(scheme: str) -> dict[str, Any]:
 
 def test_a_sender_is_billed_for_its_calls():
     scheduled, arrived = (money.estimate(config(**keys), "here") for keys in (SENDING, arriving("s3")))
-    # 365 calls a year of 30 seconds, and one a minute of a second, each of half a GiB.
+    # 365 calls a year of 30 seconds, and one a minute of half a second, each of half a GiB.
     assert lines(scheduled.idle_month) == {
         "sender: calls by schedules": (365 / 12, 0.0003, 0.0003),
         "sender: calls of the function": (365 / 12, 0.0002, 0.0002),
         "sender: GiB of the function": (0.5, round(0.5 * 365 / 12 * 30 / 3600, 4), 0.1267),
     }
     assert lines(arrived.idle_month)["sender: looks into queues of events"] == (43_800, 0.876, 0.876)
-    assert arrived.idle.usd_high > 0.5 * 43_800 / 3600
+    assert arrived.idle.usd_high > 0.5 * 0.5 * 43_800 / 3600
 
 
 def test_a_sender_on_gcp_has_a_job_for_each_schedule_and_one_for_arrivals():
     scheduled, arrived = (money.estimate(config("gcp", **keys), "here") for keys in (SENDING, arriving("gs")))
     assert lines(scheduled.idle_month)["sender: Cloud Scheduler jobs"] == (1, 0.5, 0.5)
     assert lines(arrived.idle_month)["sender: Cloud Scheduler jobs"] == (2, 1.0, 1.0)
-    assert lines(arrived.idle_month)["sender: vCPUs of the service"][1] == round((43_800 + 30 * 365 / 12) / 3600, 4)
+    assert lines(arrived.idle_month)["sender: vCPUs of the service"][1] == round((43_800 / 2 + 30 * 365 / 12) / 3600, 4)
 
 
 def test_a_file_system_on_gcp_is_billed_for_its_size():
