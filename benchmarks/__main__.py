@@ -20,6 +20,7 @@ from tests.warm import COLD
 NAMES = (
     "submit",
     "publish",
+    "templates",
     "status",
     "advise",
     "top",

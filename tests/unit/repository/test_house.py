@@ -18,7 +18,7 @@ FILE_LINES = 350
 LONG_FILES: dict[str, int] = {}
 FOLDER_FILES = 25
 FULL_FOLDERS = {
-    "benchmarks": 30,  # a file per benchmark
+    "benchmarks": 31,  # a file per benchmark
     "policy/rules": 71,  # a rule per file: the listing is the documentation
     "tests/components": 44,
     "tidemill/cli/commands": 31,  # a file per command
