@@ -95,7 +95,7 @@ class World:
 
     def receive(self, **changes: Any) -> None:
         """Let the stack have arrivals alone, of the bucket `incoming`."""
-        values = {"template": "tiles", "queues": ["cpu"], "prefix": "s3://incoming/", "settle_minutes": 5}
+        values = {"template": "tiles", "queues": ["cpu"], "prefix": "s3://incoming", "settle_minutes": 5}
         one = Arrival(**values | {"most_per_hour": 12, "queue": "arrivals"} | changes)
         changed = self.pipeline.descriptor.model_copy(update={"arrivals": {"tiles": one}})
         self.pipeline = Pipeline(changed, self.store, self.backend)

@@ -54,6 +54,8 @@ class ArrivalSender:
 
     def __post_init__(self) -> None:
         self._trigger = f"arrivals {self.name}"
+        bucket_alone = "/" not in self.arrival.prefix.partition("://")[2]
+        self._prefix = f"{self.arrival.prefix}/" if bucket_alone else self.arrival.prefix
         self._template = self.arrival.template.partition("@")[0]
         self._log = ArrivalLog(self.site.store, self._template, self._trigger)
 
@@ -104,7 +106,7 @@ class ArrivalSender:
         return total
 
     def _is_meant(self, uri: str) -> bool:
-        return uri.startswith(self.arrival.prefix) and not uri.endswith("/")
+        return uri.startswith(self._prefix) and not uri.endswith("/")
 
     def _append(self, objects: Sequence[Arrived]) -> None:
         entry, number = ArrivalEntry(page=list(objects), at=self.site.account.at()), self._log.last() + 1
@@ -172,7 +174,7 @@ class ArrivalSender:
         if reason := self._held():
             return {"waits": reason}
         items = self._matching(self._unseen(range(taken.first, number), taken.seen_before, set()))
-        wanted = Send(self.arrival.template, self._trigger, taken.at, number, items=items)
+        wanted = Send(self.arrival.template, self._trigger, taken.at, number, items=items, queues=self.arrival.queues)
         if not taken.objects:
             return {"send": row(wanted.note(self.site, "skipped", 0, "All objects were sent before."))}
         return {"send": row(tried(self.site, wanted, kinds))}
@@ -186,9 +188,9 @@ class ArrivalSender:
         template = newest_template(self.site.store, self._template)
         settings = template.settings if template else {}
         output = f"{settings.get('output') or f'{self.site.store.uri}/{layout.OUT}'}/"
-        if output.startswith(self.arrival.prefix) or self.arrival.prefix.startswith(output):
+        if output.startswith(self._prefix) or self._prefix.startswith(output):
             raise CallerError.about(
-                "output", output, f"outside {self.arrival.prefix}, where its objects arrive", "Save it with another."
+                "output", output, f"outside {self._prefix}, where its objects arrive", "Save it with another."
             )
         pattern = settings.get("items")
         if not isinstance(pattern, str) or not WILD.search(pattern):

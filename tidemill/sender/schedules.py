@@ -53,7 +53,7 @@ def send_due(site: Site, name: str, schedule: Schedule, woken_at: datetime) -> l
 
 
 def _wanted(name: str, schedule: Schedule, time: datetime) -> Send:
-    return Send(schedule.template, f"schedule {name}", time, cron=cron_of(schedule))
+    return Send(schedule.template, f"schedule {name}", time, cron=cron_of(schedule), queues=schedule.queues)
 
 
 def _missed(site: Site, fired: Send, noted: Sequence[NotedSend], due: Any) -> Any:

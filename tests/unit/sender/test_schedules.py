@@ -158,6 +158,13 @@ def test_nothing_that_matches_is_no_failure(world: World) -> None:
     assert world.pipeline.templates.list()[0].paused == ""
 
 
+def test_a_queue_that_the_stack_does_not_name_is_refused_to_the_sender_alone(world: World) -> None:
+    world.save(items=ONE, queue="gpu")
+    (sent,) = world.fire("2026-11-20T02:00+01:00")
+    assert (sent["outcome"], "schedule nightly sends to: cpu" in sent["reason"]) == ("failed", True)
+    assert world.pipeline.templates.send("nightly", "2026-11-20").spec.queue == "gpu"
+
+
 @pytest.mark.parametrize("how", ["gone", "queue", "denied"])
 def test_three_failures_in_a_row_pause_it_and_its_channel_is_told(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     world = World(monkeypatch, channels={"team": "arn:topic"})
@@ -183,6 +190,7 @@ def test_three_failures_in_a_row_pause_it_and_its_channel_is_told(monkeypatch: p
     told = [] if how == "gone" else ["arn:topic"]
     assert [topic for topic, _ in world.told] == told
     if how == "queue":
+        world.schedule(overlap="allow", queues=["gpu"])
         world.save(items=ONE, queue="gpu")
         world.pipeline.templates.resume("nightly")
         assert kinds(world.fire("2026-11-24T02:00+01:00")) == ["24 sent"]

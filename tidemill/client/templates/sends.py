@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -38,6 +38,7 @@ class Send:
         number: Of arrivals.
         cron: The schedule's cron text and zone.
         items: The items, where the template's own are not meant.
+        queues: The queues that it may go to; None where those who send it may use any.
     """
 
     reference: str
@@ -46,6 +47,7 @@ class Send:
     number: int | None = None
     cron: str = ""
     items: Iterable[str] | None = None
+    queues: Sequence[str] | None = None
 
     @property
     def template(self) -> str:
@@ -102,6 +104,7 @@ def send(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "al
     # Two senders use the version of the first; after a failure another one may be right.
     if begun.version != template.version and not kinds & _TRIED:
         template = find_template(site.store, f"{template.name}@{begun.version}")
+    _check_queue(site, wanted, template)
     sent_by = SentBy(
         template=template.name,
         version=template.version,
@@ -121,6 +124,18 @@ def send(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "al
         request = replace(request, items=wanted.items)
     job = submitted(site, request, sent_by)[0]
     return wanted.note(site, "sent", template.version, job=job.id)
+
+
+def _check_queue(site: Site, wanted: Send, template: Template) -> None:
+    """Refuse a template of a queue that the stack does not let its sender submit to."""
+    queue = template.settings.get("queue") or min(site.descriptor.queues, default="")
+    if wanted.queues is not None and queue not in wanted.queues:
+        raise CallerError.about(
+            f"the queue of template {template.name}",
+            queue,
+            f"one that {wanted.trigger} sends to: {', '.join(wanted.queues)}",
+            "Save it with another queue, or ask the stack's owner to add the queue under `queues`.",
+        )
 
 
 def _unfinished(site: Site, sent_by: SentBy) -> str | None:
