@@ -23,10 +23,26 @@ def take_away(stack: automation.Stack, say: Say) -> None:
     The first run only brings that to what is protected: a stack that was never finished stays so, and one that was
     deleted in part is not made again.
     """
-    deployment = stack.export_stack().deployment or {}
-    if protected := [each["urn"] for each in deployment.get("resources") or [] if each.get("protect")]:
-        stack.up(**printing(say), target=protected)
+    protected = [each for each in _resources(stack.export_stack()) if each.get("protect")]
+    # A component stands for resources that the stack may not have: an older version has made it, or not all of it.
+    if made := [each["urn"] for each in protected if each.get("custom")]:
+        stack.up(**printing(say), target=made)
+    if len(made) < len(protected):
+        _lift(stack)
     stack.destroy(**printing(say))
+
+
+def _lift(stack: automation.Stack) -> None:
+    """Lift the protection of components, which are in the state alone."""
+    exported = stack.export_stack()
+    for each in _resources(exported):
+        if not each.get("custom"):
+            each["protect"] = False
+    stack.import_stack(exported)
+
+
+def _resources(exported: automation.Deployment) -> list[dict[str, Any]]:
+    return (exported.deployment or {}).get("resources") or []
 
 
 def unlocked(stack: automation.Stack) -> list[str]:
@@ -95,16 +111,22 @@ def told() -> Iterator[None]:
     except errors.CommandError as error:
         if seen:
             raise KeyboardInterrupt from None
-        raise CloudError(
-            f"Pulumi stopped: {_reason(str(error))}.",
-            "What it has made is recorded: the same command goes on from there.",
-        ) from None
+        raise CloudError(f"Pulumi stopped: {_reason(str(error))}.", _fix(str(error))) from None
     except pulumi.RunError as error:
         raise CallerError(str(error)) from None
     finally:
         signal.signal(signal.SIGINT, before)
     if seen:
         raise KeyboardInterrupt
+
+
+def _fix(text: str) -> str:
+    if re.search(r"already exists|is there already", text, re.IGNORECASE):
+        return (
+            "A command that was killed may have made it without a record. Delete it in the cloud's console, then type "
+            "the same command."
+        )
+    return "What it has made is recorded: the same command goes on from there."
 
 
 def _reason(text: str) -> str:

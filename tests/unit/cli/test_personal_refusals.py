@@ -222,6 +222,23 @@ def test_a_lock_is_told_with_who_holds_it() -> None:
         raise errors.ConcurrentUpdateError(locked)
 
 
+@pytest.mark.parametrize(
+    ("result", "reason", "fix"),
+    [
+        ("\n code: -9\n stdout: \n stderr: \n", "something killed it", "goes on from there"),
+        (
+            "\n code: 255\n stdout: \n stderr: error: 409: role r already exists.\n",
+            "409: role r already exists",
+            "Delete it in the cloud's console",
+        ),
+    ],
+)
+def test_why_the_engine_stopped_is_told_with_what_to_do(result: str, reason: str, fix: str) -> None:
+    failed: Any = result
+    with pytest.raises(CloudError, match=f"Pulumi stopped: {reason}.*{fix}"), runs.told():
+        raise errors.CommandError(failed)
+
+
 def test_down_names_a_job_that_cannot_be_read_before_it_asks(tmp_path: Path) -> None:
     target = tidemill.Pipeline.local(tmp_path / "store", workers=1)
     target.store.put("jobs/tiles-00000000/job.json", b"{}")
