@@ -7,6 +7,7 @@ names sort the newest entry first, and the notes about a send follow its name.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from tidemill.templates.notes import noted_sends
 from tidemill.templates.seen_objects import SeenObjects
 
 _ENTRY = ".json.zst"
+_NAME = re.compile(r"(\d{10})\.json\.zst")
 _MOST_BYTES = 1 << 28
 """Of an entry, unpacked."""
 
@@ -150,13 +152,13 @@ class ArrivalLog:
         """Names of entries and notes, those of the newest number first."""
         offset = None
         while names := sorted(entry.name for entry in self._store.page(self._folder, offset)):
-            yield from (name for name in names if name[len(self._folder) + 1].isdecimal())
+            yield from names
             offset = names[-1]
 
     def _number(self, name: str) -> int | None:
         """The number of an entry; None for the name of a note."""
-        key = name.rpartition("/")[2]
-        return layout.NEWEST_FIRST - int(key.removesuffix(_ENTRY)) if key.endswith(_ENTRY) else None
+        found = _NAME.fullmatch(name, len(self._folder) + 1)
+        return layout.NEWEST_FIRST - int(found[1]) if found else None
 
     def _name(self, number: int) -> str:
         return f"{self._folder}/{layout.newest_first(number)}{_ENTRY}"

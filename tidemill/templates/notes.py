@@ -6,6 +6,7 @@ outcome goes on with it. The names sort the newest send first, so that one reque
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,9 @@ ENDS: tuple[NoteKind, ...] = ("sent", "skipped", *FAILURES)
 """Outcomes of a send that a sender has tried."""
 HELD: tuple[NoteKind, ...] = (*ENDS, "missed", "begun")
 """The outcome of a send with several notes is the first of these: what was sent by hand after a failure is sent."""
+
+
+_NOTE = re.compile(rf"(\d{{10}}(?:-\d{{8}}T\d{{6}}Z)?)~((?:{'|'.join(HELD)})(?:-\d{{1,6}})?)\.json")
 
 
 class SendNote(BaseModel):
@@ -123,9 +127,9 @@ def noted_sends(names: Sequence[str]) -> list[NotedSend]:
     """Sends from the names of their notes, in the order of their keys."""
     ends: dict[str, list[str]] = {}
     for name in names:
-        key, mark, end = name.rpartition("/")[2].removesuffix(".json").partition("~")
-        if mark:
-            ends.setdefault(key, []).append(end)
+        # Whoever may write notes may write other names, too.
+        if found := _NOTE.fullmatch(name.rpartition("/")[2]):
+            ends.setdefault(found[1], []).append(found[2])
     return [_noted(key, ends[key]) for key in sorted(ends)]
 
 

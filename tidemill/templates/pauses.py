@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
@@ -28,18 +29,26 @@ class Pause(BaseModel):
 
 def newest_pause(store: Store, template: str) -> Pause | None:
     """The newest note; None for a template that was never paused."""
-    names = sorted(entry.name for entry in store.page(layout.pauses(template)))
-    return read_document(store, names[0], Pause) if names else None
+    number = _newest(store, template)
+    return read_document(store, _name(template, number), Pause) if number else None
 
 
 def add_pause(store: Store, template: str, pause: Pause) -> bool:
     """Pause or resume a template. False where it is so already, by another's note."""
     while True:
-        names = sorted(entry.name for entry in store.page(layout.pauses(template)))
-        newest = read_document(store, names[0], Pause) if names else None
+        newest = newest_pause(store, template)
         if (newest is not None and newest.paused) == pause.paused:
             return False
-        number = layout.NEWEST_FIRST - int(names[0].rpartition("/")[2].removesuffix(".json")) + 1 if names else 1
-        name = f"{layout.pauses(template)}/{layout.newest_first(number)}.json"
+        name = _name(template, _newest(store, template) + 1)
         if store.create(name, pause.model_dump_json().encode()).ours:
             return True
+
+
+def _newest(store: Store, template: str) -> int:
+    """The number of the newest note; 0 where there is none."""
+    found = (re.search(r"/(\d{10})\.json$", entry.name) for entry in store.page(layout.pauses(template)))
+    return max((layout.NEWEST_FIRST - int(name[1]) for name in found if name), default=0)
+
+
+def _name(template: str, number: int) -> str:
+    return f"{layout.pauses(template)}/{layout.newest_first(number)}.json"

@@ -85,6 +85,22 @@ def test_no_more_jobs_than_the_stack_allows_and_none_waits_forever(world: World)
     assert sorted(world.taken(), key=lambda name: int(name[:-4])) == [f"{number}.jpg" for number in range(180)]
 
 
+def test_names_that_others_write_beside_the_notes_are_no_matter(world: World) -> None:
+    for name in (
+        "x.json.zst",
+        "1x.json.zst",
+        "0000000001~odd.json",
+        "x~sent.json",
+        "1~failed-x.json",
+        "9" * 11 + "~sent.json",
+    ):
+        world.store.put(f"sends/tiles/arrivals-tiles/{name}", b"{}")
+        world.store.put(f"sends/tiles/pauses/{name}", b"{}")
+    world.arrive("a.jpg")
+    assert world.tick(10)["send"]["outcome"] == "sent"
+    assert [row.outcome for row in world.pipeline.templates.history("tiles")] == ["sent"]
+
+
 def test_paused_objects_wait_and_none_is_lost(world: World) -> None:
     world.pipeline.templates.pause("tiles", "too dear")
     for number in range(5):
