@@ -18,7 +18,7 @@ PHOTOGRAPHS = [
     "retina.jpg",
     "rocket.jpg",
 ]
-EDGE = 128  # pixels
+EDGE = 192  # pixels
 
 
 def cut(photograph: Path, folder: Path) -> Iterator[Path]:
