@@ -46,6 +46,7 @@ _READ = {
     "pubsub.subscriptions": f"get {_POLICY}",
     "pubsub.topics": f"get {_POLICY}",
     "resourcemanager.projects": f"get {_POLICY}",
+    "run.operations": "get",
     "run.services": f"get {_POLICY}",
     "secretmanager.secrets": f"get {_POLICY}",
     "serviceusage.services": "get list",
@@ -85,7 +86,7 @@ _WRITE = {
     "pubsub.subscriptions": f"consume {_MANAGE} setIamPolicy",
     "pubsub.topics": f"attachSubscription {_MANAGE} setIamPolicy",
     "resourcemanager.projects": "setIamPolicy",
-    "run.services": "setIamPolicy",
+    "run.services": f"{_MANAGE} setIamPolicy",
     "secretmanager.secrets": f"{_MANAGE} setIamPolicy",
     "storage.buckets": f"{_MANAGE} setIamPolicy",
     # The descriptor and the reconciler's source; and a store that is purged is emptied.

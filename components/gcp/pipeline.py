@@ -25,6 +25,8 @@ from .monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
 from .network import GcpNetwork, GcpNetworkArgs
 from .project import Project
 from .registry import GcpRegistry, GcpRegistryArgs
+from .sender.arrivals import GcpArrivals, GcpArrivalsArgs
+from .sender.sender import GcpSender, GcpSenderArgs
 from .shared import GcpSharedOutput
 from .store import GcpStore, GcpStoreArgs
 
@@ -59,6 +61,7 @@ class GcpParts:
         self._grant_submitters()
         for each in self._services:
             each.grant()
+        self._arrivals = self._make_arrivals(name)
         self.descriptor = describe(
             config,
             region=project.region,
@@ -67,10 +70,12 @@ class GcpParts:
             log_group=self.logs.bucket,
             queues=self._services,
             secrets=self.identity.keep_secrets(self.labels) if config.access.personal_secrets else None,
+            events={key: queue for each in self._arrivals for key, queue in each.subscriptions.items()},
         )
         self.descriptor_uri = self.store.publish(as_text(self.descriptor))
+        self._sender = self._make_sender(name)
         parts = [self.store, self.logs, self.network, self._registry, self.identity]
-        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring]
+        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring, *self._arrivals, *self._sender]
         self.all += [resource for each in self._services for resource in each.resources]
         self.all += self.file_systems.values()
 
@@ -167,6 +172,47 @@ class GcpParts:
             labels=self.labels,
         )
         return [GcpMonitoring(f"{name}-monitoring", args, self.child)]
+
+    def _make_arrivals(self, name: str) -> list[GcpArrivals]:
+        """The subscriptions of files that arrive, or none."""
+        prefixes = {key: each.prefix for key, each in self.config.arrivals.items()}
+        if not prefixes:
+            return []
+        args = GcpArrivalsArgs(prefixes=prefixes, kms_key=self.topic_key, labels=self.labels)
+        return [GcpArrivals(f"{name}-arrivals", args, self.child)]
+
+    def _make_sender(self, name: str) -> list[GcpSender]:
+        """The sender of templates, with its grants, or none."""
+        config = self.config
+        if not (config.schedules or config.arrivals):
+            return []
+        assert config.worker_image is not None, "the config's checks ask for it"
+        args = GcpSenderArgs(
+            image=self.pulled(config.worker_image),
+            pipeline_uri=self.descriptor_uri,
+            crons={key: each.cron for key, each in config.schedules.items()},
+            timezones={key: each.timezone for key, each in config.schedules.items()},
+            arrivals=bool(config.arrivals),
+            log_bucket=self.logs.bucket,
+            labels=self.labels,
+        )
+        sender = GcpSender(f"{name}-sender", args, self.child)
+        self._grant_sender(sender.member)
+        return [sender]
+
+    def _grant_sender(self, sender: Member) -> None:
+        """Let the sender do what a submitter may, on its own queues, and no more than read elsewhere."""
+        config, named = self.config, [*self.config.schedules.values(), *self.config.arrivals.values()]
+        queues = {queue for each in named for queue in each.queues or config.queues}
+        self.store.grant_send(sender)
+        self._registry.grant_pull(sender)
+        self._grant_shared_pull(sender)
+        self.identity.grant_data(sender, plain([*config.data.read, *config.data.write]), [])
+        self.identity.grant_publish(sender, plain(config.monitoring.job_channels.values()))
+        for each in self._services:
+            each.grant_send(sender, queues)
+        for each in self._arrivals:
+            each.grant_take(sender)
 
     def _grant_machines(self) -> None:
         config, identity, worker = self.config, self.identity, self.identity.worker

@@ -17,7 +17,7 @@ from .member import Member, grant
 from .project import Project
 
 _JOBS, _UPLOADS, _OUT, _FLEET = (f"{name}/" for name in (layout.JOBS, layout.UPLOADS, layout.OUT, layout.FLEET))
-_STATE = f"{layout.STATE}/"
+_STATE, _TEMPLATES, _SENDS = (f"{name}/" for name in (layout.STATE, layout.TEMPLATES, layout.SENDS))
 _DAY = 24 * 3600
 _ERROR_DAYS = 7
 _READ = "roles/storage.objectViewer"
@@ -140,13 +140,25 @@ class GcpStore(pulumi.ComponentResource):
 
     def grant_submit(self, member: Member) -> None:
         """Let a member submit: write ``jobs/``, ``uploads/`` and ``fleet/held/``, read ``out/``, ``state/``, ``fleet/``
-        and the descriptor."""
+        and the descriptor; and save and send templates: create and read objects in ``templates/`` and ``sends/``, but
+        change none."""
         self._list(member)
         self._grant("submit", member, _WRITE, [_JOBS])
         self._grant("upload", member, _WRITE, [_UPLOADS])
         self._grant("look-state", member, _READ, [_STATE])
         self._grant("look", member, _READ, [_OUT, _FLEET], [layout.DESCRIPTOR])
         self._grant("hold", member, _WRITE, [f"{layout.FLEET_HELD}/"])
+        self._grant("save", member, _CREATE, [_TEMPLATES, _SENDS])
+        self._grant("look-sends", member, _READ, [_TEMPLATES, _SENDS])
+
+    def grant_send(self, member: Member) -> None:
+        """Let a member send templates: write ``jobs/`` and ``fleet/held/``, create notes in ``sends/`` but change none,
+        and read ``templates/``, ``uploads/``, ``out/`` and the descriptor."""
+        self._list(member)
+        self._grant("submit", member, _WRITE, [_JOBS])
+        self._grant("hold", member, _WRITE, [f"{layout.FLEET_HELD}/"])
+        self._grant("note", member, _CREATE, [_SENDS])
+        self._grant("look", member, _READ, [_TEMPLATES, _SENDS, _UPLOADS, _OUT], [layout.DESCRIPTOR])
 
     def grant_fleet(self, member: Member) -> None:
         """Let a member write reports on the fleet, under ``fleet/``, and let jobs begin that wait for others: read

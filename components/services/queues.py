@@ -52,6 +52,9 @@ class ServiceQueues:
         """On AWS: the statements of a submitter's policy for the jobs of all queues."""
         return []
 
+    def grant_send(self, member: Any, names: Collection[str]) -> None:
+        """On GCP: let the sender's member submit to some of the queues."""
+
 
 def make_queues(name: str, config: StackConfig, parts: Any) -> list[ServiceQueues]:
     """All queues of a pipeline, by their services."""

@@ -213,8 +213,8 @@ class Recorder(mocks.Mocks):
             assert wanted["name"] == "tag:Name"
             ids = [each for each, (_, name) in self.named_subnets.items() if name in wanted["values"]]
             return {"id": REGION, "region": REGION, "ids": ids}
-        if kind == "getSubnetwork":
-            return {"ipCidrRange": "10.8.0.0/20", **args.args}
+        if kind in ("getBucket", "getSubnetwork"):
+            return {"ipCidrRange": "10.8.0.0/20", "projectNumber": int(PROJECT_NUMBER), **args.args}
         if kind == "getMachineTypes":
             names = re.findall(r'name = "([^"]+)"', args.args["filter"])
             sold = [{"name": name} for name in names if not {name, name.rpartition("-")[0]} & self.unsold]

@@ -122,9 +122,11 @@ def test_a_submitter_publishes_looks_and_writes_jobs_and_nothing_else():
         ("pubsub.TopicIAMMember", "pubsub.publisher"),
         ("pubsub.TopicIAMMember", "pubsub.viewer"),
         ("storage.BucketIAMMember", "storage.legacyBucketReader"),
+        ("storage.BucketIAMMember", "storage.objectCreator"),
         ("storage.BucketIAMMember", "storage.objectUser"),
         ("storage.BucketIAMMember", "storage.objectUser"),
         ("storage.BucketIAMMember", "storage.objectUser"),
+        ("storage.BucketIAMMember", "storage.objectViewer"),
         ("storage.BucketIAMMember", "storage.objectViewer"),
         ("storage.BucketIAMMember", "storage.objectViewer"),
     ]

@@ -145,6 +145,20 @@ def test_the_descriptor_is_an_object_of_its_own():
                 "s-look-state-worker": ("roles/storage.objectViewer", below("state/")),
                 "s-look-worker": ("roles/storage.objectViewer", below("out/", "fleet/", names=("pipeline.json",))),
                 "s-hold-worker": ("roles/storage.objectUser", below("fleet/held/")),
+                "s-save-worker": ("roles/storage.objectCreator", below("templates/", "sends/")),
+                "s-look-sends-worker": ("roles/storage.objectViewer", below("templates/", "sends/")),
+            },
+        ),
+        (
+            "grant_send",
+            {
+                "s-submit-worker": ("roles/storage.objectUser", below("jobs/")),
+                "s-hold-worker": ("roles/storage.objectUser", below("fleet/held/")),
+                "s-note-worker": ("roles/storage.objectCreator", below("sends/")),
+                "s-look-worker": (
+                    "roles/storage.objectViewer",
+                    below("templates/", "sends/", "uploads/", "out/", names=("pipeline.json",)),
+                ),
             },
         ),
     ],

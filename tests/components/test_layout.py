@@ -21,16 +21,24 @@ from tidemill import layout
 ROOT = Path(__file__).resolve().parents[2]
 JOB = "tiles-01234567"
 GIVEN = {"job": JOB, "key": layout.ChunkKey(JOB, 0, 1), "kind": "done", "sha256": "0" * 64, "attempt": "a"}
+GIVEN |= {"template": "tiles", "trigger": "schedule tiles"}
+NOT_NAMES = ("SHARDS", "START_LIMIT", "newest_first")
+"""Parts of names."""
 FOLDERS = [layout.JOBS, layout.OUT, layout.STATE, layout.UPLOADS, layout.FLEET, layout.LOGS]
-FOLDERS += [layout.MACHINES, layout.RECONCILER, layout.REMOVALS]
+FOLDERS += [layout.MACHINES, layout.RECONCILER, layout.REMOVALS, layout.TEMPLATES, layout.SENDS]
 
 
 def names() -> dict[str, str]:
     """A name of every kind: each constant, and what each function of the layout makes."""
-    made = {key: value for key, value in vars(layout).items() if key.isupper() and key != "SHARDS"}
+    made = {
+        key: value
+        for key, value in vars(layout).items()
+        if key.isupper() and isinstance(value, str) and key not in NOT_NAMES
+    }
     for key, function in inspect.getmembers(layout, inspect.isfunction):
         wanted = inspect.signature(function).parameters
-        if function.__module__ == layout.__name__ and not key.startswith("_") and "name" not in wanted:
+        named = "name" in wanted or key in NOT_NAMES
+        if function.__module__ == layout.__name__ and not key.startswith("_") and not named:
             made[key] = function(**{name: GIVEN.get(name, 1) for name in wanted})
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -14,6 +14,7 @@ from .reconciler import GcpReconciler, GcpReconcilerArgs
 from .worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
 
 if TYPE_CHECKING:
+    from ...gcp.member import Member
     from ...gcp.pipeline import GcpParts
 
 
@@ -96,6 +97,10 @@ class PubsubQueues(ServiceQueues):
             pool.grant_messages(self._reconciler.member)
             for member in identity.submitters:
                 pool.grant_submit(member)
+
+    def grant_send(self, member: Member, names: Collection[str]) -> None:
+        for key in sorted(self._pools.keys() & set(names)):
+            self._pools[key].grant_send(member)
 
 
 QUEUES = PubsubQueues

@@ -13,8 +13,9 @@ from tidemill import completion, fleet, layout
 from tidemill.fleet import FleetQueue, FleetSettings
 
 from ...base import as_args, token
-from ...gcp.member import Member, account_id, role_id
+from ...gcp.member import role_id
 from ...gcp.project import Project
+from ...gcp.sender.called import Called, member_of, service_account
 
 SOURCE = Path(__file__).parent / "reconciler_function"
 _SHARED = [Path(module.__file__ or "") for module in (completion, fleet, layout)]
@@ -97,9 +98,9 @@ class GcpReconciler(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         self._project = Project(self)
         self._stem = name.removesuffix("-reconciler")
-        account = self._account("reconciler", "removes machines that have left")
+        account = service_account(self, self._stem, "reconciler", "removes machines that have left")
         # For grants on the store and on messages.
-        self.member = _member("reconciler", account)
+        self.member = member_of("reconciler", account)
         role = gcp.projects.IAMCustomRole(
             f"{name}-role",
             role_id=role_id(self._stem, "reconciler"),
@@ -109,18 +110,9 @@ class GcpReconciler(pulumi.ComponentResource):
         )
         self._project.bind(f"{name}-reconciler-grant", role.name, self.member.principal, self._child)
         function = self._function(name, account)
-        self._call_it(name, function)
-        self._keep_lines(name, function)
+        self._call_it(function)
         self.function = function.name
         self.register_outputs({"function": self.function})
-
-    def _account(self, suffix: str, what: str) -> gcp.serviceaccount.Account:
-        return gcp.serviceaccount.Account(
-            f"{self.pulumi_resource_name}-{suffix}",
-            account_id=account_id(self._stem, suffix),
-            display_name=f"Tidemill: {what}, for {self._stem}",
-            opts=self._child,
-        )
 
     def _function(self, name: str, account: gcp.serviceaccount.Account) -> gcp.cloudfunctionsv2.Function:
         args = self._args
@@ -211,8 +203,8 @@ class GcpReconciler(pulumi.ComponentResource):
 
         Source: https://cloud.google.com/functions/docs/securing/build-custom-sa
         """
-        account = self._account("builder", "builds the reconciler")
-        member = _member("builder", account)
+        account = service_account(self, self._stem, "builder", "builds the reconciler")
+        member = member_of("builder", account)
         expression = pulumi.Output.concat(
             'resource.name.startsWith("projects/_/buckets/gcf-v2-sources-',
             self._project.number,
@@ -236,51 +228,12 @@ class GcpReconciler(pulumi.ComponentResource):
             bind(f"{name}-sources-grant", "roles/storage.objectViewer", member.principal, self._child, condition),
         ]
 
-    def _call_it(self, name: str, function: gcp.cloudfunctionsv2.Function) -> None:
-        account = self._account("scheduler", "calls the reconciler")
-        invoker = gcp.cloudrunv2.ServiceIamMember(
-            f"{name}-invoker",
-            location=function.location,
-            name=function.name,
-            role="roles/run.invoker",
-            member=_member("scheduler", account).principal,
-            opts=self._child,
-        )
+    def _call_it(self, function: gcp.cloudfunctionsv2.Function) -> None:
+        caller = service_account(self, self._stem, "scheduler", "calls the reconciler")
         address = function.service_config.apply(lambda config: config.uri or "" if config else "")
-        gcp.cloudscheduler.Job(
-            f"{name}-schedule",
-            region=self._project.region,
-            schedule=f"*/{self._args.period_minutes} * * * *",
-            time_zone="Etc/UTC",
-            attempt_deadline=f"{_TIMEOUT_SECONDS + 10}s",
-            # Given, so that a job which someone paused is drift.
-            paused=False,
-            http_target=gcp.cloudscheduler.JobHttpTargetArgs(
-                http_method="POST",
-                uri=address,
-                oidc_token=gcp.cloudscheduler.JobHttpTargetOidcTokenArgs(
-                    service_account_email=account.email, audience=address
-                ),
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[invoker]),
-        )
-
-    def _keep_lines(self, name: str, function: gcp.cloudfunctionsv2.Function) -> None:
-        if self._args.log_bucket is None:
-            return
-        gcp.logging.ProjectSink(
-            f"{name}-lines",
-            destination=pulumi.Output.concat("logging.googleapis.com/", self._args.log_bucket),
-            filter=pulumi.Output.concat(
-                'resource.type = "cloud_run_revision" AND resource.labels.service_name = "', function.name, '"'
-            ),
-            unique_writer_identity=True,
-            opts=self._child,
-        )
-
-
-def _member(name: str, account: gcp.serviceaccount.Account) -> Member:
-    return Member(name, pulumi.Output.concat("serviceAccount:", account.email))
+        called = Called(self, function.name, address, _TIMEOUT_SECONDS, caller)
+        called.at("schedule", f"*/{self._args.period_minutes} * * * *", after=called.let_in(function.location))
+        called.keep_lines(self._args.log_bucket)
 
 
 def source() -> dict[str, str]:

@@ -234,12 +234,17 @@ class GcpWorkerPool(pulumi.ComponentResource):
         on_topic(self, "release", self._messages.topic, member, "publisher")
         on_subscription(self, "drop", self._messages.subscription, member, "subscriber")
 
-    def grant_submit(self, member: Member) -> None:
-        """Let a member publish chunks, see how many wait, and take dead letters to publish them again."""
+    def grant_send(self, member: Member) -> None:
+        """Let a member publish chunks, and see that topic and subscription are there."""
         made = self._messages
         on_topic(self, "submit", made.topic, member, "publisher")
         on_topic(self, "look", made.topic, member, "viewer")
         on_subscription(self, "look-work", made.subscription, member, "viewer")
+
+    def grant_submit(self, member: Member) -> None:
+        """Let a member publish chunks, see how many wait, and take dead letters to publish them again."""
+        made = self._messages
+        self.grant_send(member)
         on_subscription(self, "look-dead", made.dead_letters, member, "viewer")
         on_subscription(self, "take-dead", made.dead_letters, member, "subscriber")
 

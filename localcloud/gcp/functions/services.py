@@ -25,11 +25,11 @@ LONGEST_SECONDS = 300.0
 """The wall-clock limit of a call here, so that no test waits longer, even if the service's own timeout is longer."""
 OVERRIDES = ("compute", "monitoring", "storage", "logging", "pubsub", "secretmanager", "artifactregistry")
 PASSED_ON = "x-cloudscheduler"
-"""What the headers begin with that a program gets besides the body's type."""
+"""The beginning of headers that a program gets besides the body's type."""
 
 
 class DeployError(Exception):
-    """What a deployment names cannot be run."""
+    """A deployment names something that cannot be run."""
 
 
 @dataclass(frozen=True)

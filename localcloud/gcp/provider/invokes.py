@@ -29,6 +29,12 @@ def _storage_agent(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     return {"id": email, "project": name, "emailAddress": email, "member": f"serviceAccount:{email}"}
 
 
+def _bucket(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    """A bucket, with the keys that our programs read."""
+    found = calls.request("storage", "GET", f"storage/v1/b/{args['name']}")
+    return {"id": found["name"], "name": found["name"], "projectNumber": int(found["projectNumber"])}
+
+
 def _log_agent(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     """The account that encrypts log buckets.
 
@@ -89,6 +95,7 @@ FUNCTIONS: dict[str, Any] = {
     "gcp:organizations/getClientConfig:getClientConfig": (_client, ()),
     "gcp:organizations/getProject:getProject": (_project, ("projectId",)),
     "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": (_storage_agent, ("project",)),
+    "gcp:storage/getBucket:getBucket": (_bucket, ("name",)),
     "gcp:serviceaccount/getAccount:getAccount": (_account, ("accountId",)),
     "gcp:logging/getProjectCmekSettings:getProjectCmekSettings": (_log_agent, ("project", "kmsKeyName")),
     "gcp:compute/getSubnetwork:getSubnetwork": (_subnetwork, ("project", "region", "name")),

@@ -1,0 +1,1 @@
+"""The sender of a pipeline on GCP, and the files that it looks for."""
