@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import sys
-import traceback
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from tidemill.errors import TidemillError
+from tidemill.sender.answering import Answer, answered
 
 _PATH = "/2018-06-01/runtime/invocation"
 _ID = "Lambda-Runtime-Aws-Request-Id"
 ANSWER_SECONDS = 30
-
-Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def serve(address: str, answer: Answer) -> NoReturn:
@@ -36,16 +31,8 @@ def serve_one(address: str, answer: Answer) -> None:
     """Wait for the next event and answer it."""
     # The service freezes this process meanwhile and documents that this call has no time limit.
     request, body = _call(address, "GET", "next", None)
-    try:
-        result, content = "response", json.dumps(answer(json.loads(body))).encode()
-        print(content.decode(), flush=True)
-    except Exception as error:
-        if isinstance(error, TidemillError):
-            print(f"error: {error}", file=sys.stderr, flush=True)
-        else:
-            traceback.print_exc()
-        failure = {"errorMessage": str(error), "errorType": type(error).__name__}
-        result, content = "error", json.dumps(failure).encode()
+    done, content = answered(answer, json.loads(body))
+    result = "response" if done else "error"
     _call(address, "POST", f"{request}/{result}", content)
 
 
