@@ -77,7 +77,7 @@ class JobWork:
     item_seconds: float | None
 
 
-def _newest(site: Site, name: str | None = None) -> list[JobSpec]:
+def _newest(site: Site, name: str = "*") -> list[JobSpec]:
     return list(islice(newest_specs(site.store, name, passed_over=ignore), JOBS))
 
 
