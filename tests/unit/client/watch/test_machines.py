@@ -17,7 +17,7 @@ def sent(target, name, **more):
     return target.submit(["x", "{input}"], uris(6), name=name, chunk_size=2, **more)
 
 
-def works(target, job, chunk, machine, attempt="a", hours=1, beats=None):
+def works(target, job, chunk, machine, *, attempt="a", hours=1, beats=None):
     """The marker's writer of an attempt on a chunk, on a machine of an age."""
     booted = (datetime.now(UTC) - timedelta(hours=hours)).isoformat()
     about = None if machine is None else asdict(machine) | {"booted_at": booted}
@@ -29,7 +29,7 @@ def works(target, job, chunk, machine, attempt="a", hours=1, beats=None):
 
 
 def test_machines_of_jobs_with_what_they_do(capsys):
-    target, backend = pipeline()
+    target, _ = pipeline()
     one, two = sent(target, "a", queue="gpu", gpus=1), sent(target, "b", queue="cpu")
     works(target, one, 0, ONE)
     works(target, one, 1, TWO, hours=3)
