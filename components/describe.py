@@ -61,6 +61,7 @@ def describe(
             "expire_jobs_after_days": config.store.expire_jobs_after_days,
             "max_spec": SPEC_VERSION,
             "channels": config.monitoring.job_channels,
+            "owner": config.monitoring.owner,
             "secrets": secrets,
             "schedules": {name: _sent(config, each) for name, each in config.schedules.items()},
             "arrivals": {

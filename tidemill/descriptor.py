@@ -246,6 +246,11 @@ class Descriptor(_Model):
         description="Topics that may be told when a job ends, by the name that a submitter gives: ARNs of SNS, full "
         "names of Pub/Sub.",
     )
+    owner: str | None = Field(
+        default=None,
+        exclude_if=lambda owner: owner is None,
+        description="Who owns the queues, in the words of the stack file; null for the team.",
+    )
     expire_jobs_after_days: int | None = Field(
         default=None,
         description="Days after which jobs and uploads are deleted; null for never.",

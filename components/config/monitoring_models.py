@@ -84,7 +84,8 @@ class Monitoring(Model):
     )
     owner: Annotated[str, matching(OWNER, "a name such as ml-oncall or #ml-oncall", 80)] | None = Field(
         default=None,
-        description="Who owns the queues: a team, a rota, a chat room. Every message says so. The default is the team.",
+        description="Who owns the queues: a team, a rota, a chat room. Every message says so, and so does "
+        "the error of an unknown queue. The default is the team.",
         examples=["ml-oncall, #ml-oncall"],
     )
     failed_percent: int = Field(

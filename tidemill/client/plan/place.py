@@ -68,8 +68,21 @@ def choose_queue(descriptor: Descriptor, queue: str | None) -> str:
             raise CallerError(f"queue is not given; this pipeline has: {names}.", "Choose one.", what="queue")
         return next(iter(descriptor.queues))
     if queue not in descriptor.queues:
-        raise CallerError.unknown("queue", queue, "this pipeline", descriptor.queues)
+        raise _no_queue(descriptor, queue)
     return queue
+
+
+def _no_queue(descriptor: Descriptor, queue: str) -> CallerError:
+    """The error of an unknown queue: the one that may be meant, or else who can add it, and the keys that do."""
+    error = CallerError.unknown("queue", queue, "this pipeline", descriptor.queues)
+    images = [each.images["default"].ref for each in descriptor.queues.values() if "default" in each.images]
+    if not error.fix and images:
+        error.fix = (
+            f"Take one of these, or ask {descriptor.owner or descriptor.team} to add one to the stack file of "
+            f"{descriptor.team} {descriptor.environment}: `tidemill:queues: {{{queue}: {{images: {{default: "
+            f'"{images[0]}"}}}}}}`.'
+        )
+    return error
 
 
 def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None], service: Service) -> Resources:

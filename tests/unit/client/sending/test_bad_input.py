@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.unit.client_fakes import gpu_machine, queue
 from tidemill.cli import main
@@ -384,14 +385,27 @@ def test_workers_that_are_too_old_for_the_spec_are_told_before(stack, capsys):
     refused(["submit", "--queue", "cpu", ITEM, *PROGRAM], None, facts, stack, capsys)
 
 
+def test_an_unknown_queue_names_its_owner_and_the_keys_that_add_it(stack, capsys):
+    store, _ = stack
+    values = json.loads((store / "pipeline.json").read_text())
+    image = next(iter(values["queues"].values()))["images"]["default"]["ref"]
+    for owner, named in ((None, values["team"]), ("ml-oncall", "ml-oncall")):
+        (store / "pipeline.json").write_text(json.dumps(values | {"owner": owner}))
+        assert main(["submit", "--queue", "tpu", "--json", ITEM, *PROGRAM]) == 2
+        fix = json.loads(capsys.readouterr().out)["error"]["fix"]
+        assert f"ask {named} to add one" in fix
+        added = yaml.safe_load(fix[fix.index("`") + 1 : fix.rindex("`")])
+        assert added == {"tidemill:queues": {"tpu": {"images": {"default": image}}}}
+
+
 def test_an_error_is_an_object_with_json(stack, capsys):
-    assert main(["submit", "--queue", "cqu", "--json", ITEM, *PROGRAM]) == 2
+    assert main(["submit", "--queue", "cpu", "--image", "legacy", "--json", ITEM, *PROGRAM]) == 2
     assert json.loads(capsys.readouterr().out)["error"] == {
         "exit_code": 2,
-        "message": "There is no queue 'cqu' in this pipeline, which has: cpu, gpu, new, small.",
-        "what": "queue",
-        "value": "'cqu'",
-        "allowed": "cpu, gpu, new, small",
+        "message": "There is no image 'legacy' in queue 'cpu', which has: default.",
+        "what": "image",
+        "value": "'legacy'",
+        "allowed": "default",
         "fix": None,
         "command": None,
     }
