@@ -33,6 +33,7 @@ from .registry import (
     look_statements,
     mirrored_repositories,
 )
+from .sending.make import Sending
 from .shared import AwsSharedOutput, repository_arns
 from .store import AwsStore, AwsStoreArgs
 from .submitter import advise_statements
@@ -59,13 +60,14 @@ class AwsParts:
         self.logs = self._make_logs(name)
         self.network = self._make_network(name)
         self.zones = self._subnet_zones(parent)
-        self._registry = self._make_registry(name)
+        self.registry = self._make_registry(name)
         self.identity = self._make_identity(name)
         self._secret, self._on_secret = self._keep_secrets()
         self._budget = self._make_budget(name)
         self.file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
         self.disk_key = self._make_disk_key(parent)
         self._services = make_queues(name, config, self)
+        self._sending = Sending(name, self)
         self._monitoring = self._make_monitoring(name)
         self._grant()
         self.descriptor = describe(
@@ -76,12 +78,13 @@ class AwsParts:
             log_group=self.logs.group,
             queues=self._services,
             secrets=self._secret,
+            events=self._sending.queues,
         )
         self.descriptor_uri = self.store.publish(as_text(self.descriptor))
-        parts = [self.store, self.logs, self.network, self._registry, self.identity]
+        parts = [self.store, self.logs, self.network, self.registry, self.identity]
         self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring]
         self.all += [resource for each in self._services for resource in each.resources]
-        self.all += self.file_systems.values()
+        self.all += [*self.file_systems.values(), *self._sending.resources]
 
     def _make_store(self, name: str) -> AwsStore:
         args = AwsStoreArgs(
@@ -151,10 +154,10 @@ class AwsParts:
         repository = repository_of(reference)
         if repository in self.config.imports.repositories:
             return pulumi.Output.concat(
-                self._registry.urls[repository], reference.removeprefix(f"registry://{repository}")
+                self.registry.urls[repository], reference.removeprefix(f"registry://{repository}")
             )
         shared = self._shared_registry
-        return resolve(reference, self._registry.url, shared.registry_url if shared else None)
+        return resolve(reference, self.registry.url, shared.registry_url if shared else None)
 
     def _worker_repositories(self) -> list[pulumi.Input[str]]:
         """ARNs of the repositories that hold the workers' images, each once."""
@@ -163,7 +166,7 @@ class AwsParts:
 
     def _repositories_of(self, image: str) -> list[pulumi.Input[str]]:
         if own := repository_of(image):
-            return [self._registry.arns[own]]
+            return [self.registry.arns[own]]
         if shared := shared_repository_of(image):
             return [*repository_arns(self.config.registry.shared, self._shared_registry, [shared])]
         return [arn for arn in (ecr_repository(image),) if arn]
@@ -246,7 +249,7 @@ class AwsParts:
         self.store.grant_work(identity.job_role)
         identity.grant_data(identity.job_role, config.data.read, config.data.write, config.data.kms_keys)
         self.logs.grant_write(identity.execution_role)
-        self._registry.grant_pull(identity.execution_role)
+        self.registry.grant_pull(identity.execution_role)
         outside = [*external_repositories(config), *self._shared_arns]
         identity.grant_external_pull(identity.execution_role, outside)
         identity.grant_import(identity.execution_role, mirrored_repositories(config))
@@ -259,11 +262,12 @@ class AwsParts:
             self.store.grant_machines(identity.instance_role)
             identity.grant_worker(identity.instance_role, self._worker_repositories())
         arm64 = any("arm64" in queue.architectures("aws") for queue in queues)
-        first, *more = [self._submit_statements(queues) for queues in submitter_policies(config)]
+        first, *more = [self.submit_statements(queues) for queues in submitter_policies(config)]
         looks = [
-            *self._registry.look_statements(processors=arm64),
+            *self.registry.look_statements(processors=arm64),
             *look_statements(self._shared_arns, processors=arm64),
             *publish_statements(topics),
+            *(self.store.template_statements() if config.sends else []),
         ]
         apart = looks_apart(config)
         identity.grant_submitters(
@@ -282,7 +286,7 @@ class AwsParts:
         for each in self._services:
             each.grant()
 
-    def _submit_statements(self, queues: list[str]) -> list[Statement]:
+    def submit_statements(self, queues: list[str]) -> list[Statement]:
         """Submit to these queues; nothing without any."""
         return [statement for each in self._services for statement in each.submit_statements(queues)]
 
@@ -298,8 +302,8 @@ class AwsParts:
             "subnet_ids": self.network.subnet_ids,
             "security_group_id": self.network.security_group_id,
             "file_systems": {key: made.arn for key, made in self.file_systems.items()},
-            "registry_url": self._registry.url,
-            "repository_arns": self._registry.arns,
+            "registry_url": self.registry.url,
+            "repository_arns": self.registry.arns,
             "job_role_arn": identity.job_role.arn,
             "instance_role_arn": identity.instance_role.arn,
             "execution_role_arn": identity.execution_role.arn,

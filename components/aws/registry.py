@@ -15,7 +15,7 @@ from ..images import named_images
 from .account import account_of
 from .checks import check_registry
 from .key import key_arn
-from .policy import Statement, allow, grant
+from .policy import Statement, allow, document, grant
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
 _ECR = re.compile(
@@ -81,6 +81,7 @@ class AwsRegistry(pulumi.ComponentResource):
         made = {repository: self._repository(name, repository, args) for repository in args.repositories}
         self.arns = {repository: each.arn for repository, each in made.items()}
         self.urls = {repository: pulumi.Output.concat(host, "/", each.name) for repository, each in made.items()}
+        self._names = {repository: each.name for repository, each in made.items()}
         imported = args.imported or {}
         # Policies have a size: what the stack makes has one pattern, which covers no other stack's repositories.
         own = [account.arn("ecr", f"repository/{args.namespace}/*")] if made.keys() - imported.keys() else []
@@ -125,6 +126,28 @@ class AwsRegistry(pulumi.ComponentResource):
         if self._named:
             statements.append(allow(_PULL, self._named))
         grant(self, "pull", role, statements)
+
+    def admit_functions(self, repository: str, pattern: pulumi.Input[str]) -> pulumi.Output[str]:
+        """Let Lambda pull a repository's images for functions whose ARN fits a pattern.
+
+        Source: https://docs.aws.amazon.com/lambda/latest/dg/images-create.html#gettingstarted-images-permissions
+
+        Returns:
+            The id of the policy, known once Lambda may.
+        """
+        pulled: Statement = {
+            "Effect": "Allow",
+            "Principal": {"Service": "lambda.amazonaws.com"},
+            "Action": ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
+            "Condition": {"StringLike": {"aws:sourceArn": pattern}},
+        }
+        policy = aws.ecr.RepositoryPolicy(
+            f"{self.pulumi_resource_name}-{repository}-functions",
+            repository=self._names[repository],
+            policy=document([pulled]),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return policy.id
 
     def look_statements(self, *, processors: bool = False) -> list[Statement]:
         """A submitter's permissions to check, before a submit, that an image exists, and for which processors."""

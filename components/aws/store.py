@@ -200,6 +200,18 @@ class AwsStore(pulumi.ComponentResource):
             *self._use_key,
         ]
 
+    def template_statements(self) -> list[Statement]:
+        """A submitter's permissions to save templates and send them by hand."""
+        return [allow(["s3:GetObject", *_PUT], [self._below(layout.TEMPLATES), self._below(layout.SENDS)])]
+
+    def grant_send(self, role: aws.iam.Role) -> None:
+        """Let a role send templates: read the descriptor and them, and read and write ``jobs/`` and ``sends/``. It
+        reads no results, no state and no files of people, and deletes nothing."""
+        read = [self.objects(layout.DESCRIPTOR), self._below(layout.TEMPLATES)]
+        written = [self._below(layout.JOBS), self._below(layout.SENDS)]
+        statements = [allow(["s3:GetObject"], read), allow(["s3:GetObject", *_PUT], written)]
+        grant(self, "send", role, [*statements, self._list(), *self._use_key])
+
     @property
     def _use_key(self) -> list[Statement]:
         return key.use_keys([] if self.key_arn is None else [self.key_arn])

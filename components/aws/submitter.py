@@ -20,6 +20,9 @@ _WATCH = [
 """Calls without a resource; `tidemill doctor` checks the quota of vCPUs."""
 
 
+_LOOK = ["batch:DescribeJobQueues", "batch:DescribeJobs", "batch:ListJobs"]
+"""What a submit and the question whether a job has ended need; these calls have no resource."""
+
 _ADVISE = ["ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSpotPriceHistory"]
 """Calls that read AWS's offerings and prices: the same for every account, but for the names of zones."""
 
@@ -39,22 +42,28 @@ def submit_statement(arns: list[pulumi.Output[str]], team: str) -> Statement:
 
 
 def jobs_statements(account: Account, team: str, environment: str | None = None) -> list[Statement]:
-    """Tag new jobs for the team, end the team's jobs, and watch.
-
-    A job with the tag of another team or environment cannot be tagged, because its tagger could then end it. A job that
-    SubmitJob is creating has no tags yet; one from an older client has no environment. Describe and list calls of Batch
-    have no resource.
-    """
-    jobs = [account.arn("batch", "job/*")]
-    teams = {f"aws:ResourceTag/{TEAM_TAG}": team}
-    environments = {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment} if environment else {}
-    unclaimed = {"StringEquals": _tagged(team), "StringEqualsIfExists": {**teams, **environments}}
-    owned = {"StringEquals": teams} | ({"StringEqualsIfExists": environments} if environments else {})
+    """Tag new jobs for the team, end the team's jobs, and watch. Describe and list calls of Batch have no resource."""
+    owned = {"StringEquals": {f"aws:ResourceTag/{TEAM_TAG}": team}}
+    owned |= {"StringEqualsIfExists": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment}} if environment else {}
     return [
-        allow(["batch:TagResource"], jobs, unclaimed),
-        allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
+        _tag_statement(account, team, environment),
+        allow(["batch:CancelJob", "batch:TerminateJob"], [account.arn("batch", "job/*")], owned),
         allow(_WATCH, ["*"]),
     ]
+
+
+def sender_statements(account: Account, team: str, environment: str) -> list[Statement]:
+    """Tag new jobs for the team, and look whether earlier ones have ended; the sender ends none."""
+    return [_tag_statement(account, team, environment), allow(_LOOK, ["*"])]
+
+
+def _tag_statement(account: Account, team: str, environment: str | None) -> Statement:
+    """A job with the tag of another team or environment cannot be tagged, because its tagger could then end it. A job
+    that SubmitJob is creating has no tags yet; one from an older client has no environment."""
+    claimed = {f"aws:ResourceTag/{TEAM_TAG}": team}
+    claimed |= {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment} if environment else {}
+    unclaimed = {"StringEquals": _tagged(team), "StringEqualsIfExists": claimed}
+    return allow(["batch:TagResource"], [account.arn("batch", "job/*")], unclaimed)
 
 
 def advise_statements(region: pulumi.Input[str]) -> list[Statement]:

@@ -314,6 +314,11 @@ class StackConfig(Model):
         return {**self.tags_of_environment, **self.tags}
 
     @property
+    def sends(self) -> bool:
+        """True if templates are sent without a person, so that there is a sender."""
+        return bool(self.schedules or self.arrivals)
+
+    @property
     def may_replace(self) -> bool:
         """True if resources that machines run in may be replaced or deleted."""
         return bool(self.allow)

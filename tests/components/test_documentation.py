@@ -45,6 +45,7 @@ def example(kind: type) -> str:
 
 def test_the_components_are_these():
     assert [kind.__name__ for kind in COMPONENTS] == [
+        "AwsArrivals",
         "AwsBatchQueue",
         "AwsBootstrap",
         "AwsBudget",
@@ -55,6 +56,7 @@ def test_the_components_are_these():
         "AwsMonitoring",
         "AwsNetwork",
         "AwsRegistry",
+        "AwsSender",
         "AwsShared",
         "AwsStore",
         "GcpArrivals",

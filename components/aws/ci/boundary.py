@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pulumi
 
 from ..policy import Statement, allow, deny
-from .home import NAMED, TAG, Home, actions, all_actions
+from .home import FUNCTION, NAMED, QUEUE, TAG, Home, actions, all_actions
 
 _JOBS = "CancelJob TagResource TerminateJob"
 _PULL = "BatchCheckLayerAvailability BatchGetImage BatchImportUpstreamImage DescribeImages GetDownloadUrlForLayer"
@@ -24,7 +24,7 @@ _WORK = {
     "logs": "CreateLogStream DescribeLogStreams FilterLogEvents GetLogEvents PutLogEvents StartQuery",
     "s3": "AbortMultipartUpload GetBucketLocation GetObject ListBucket ListBucketMultipartUploads PutObject",
 }
-"""Actions of machines, jobs, log delivery and submitters on the resources of their environment's stacks."""
+"""Actions of machines, jobs, log delivery, submitters and the sender on the resources of their environment's stacks."""
 _CLUSTERS = [f"ecs:*:{{account}}:{kind}/*-{{environment}}-*" for kind in ("cluster", "container-instance")]
 _KEY_USE = "Decrypt DescribeKey Encrypt GenerateDataKey ReEncryptFrom ReEncryptTo"
 _LOOK = {
@@ -39,7 +39,7 @@ _LOOK = {
 
 
 def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) -> list[Statement]:
-    """The maximum for a role of an environment's stacks: what machines, jobs, log delivery and submitters need.
+    """The maximum for a role of an environment's stacks: for machines, jobs, log delivery, submitters and the sender.
 
     It grants nothing by itself. Without it, anyone who may create roles could create one that may do anything.
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-delegate
@@ -50,6 +50,7 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
     named = {
         **NAMED,
         "ecs": _CLUSTERS,
+        "batch": [f"batch:*:{{account}}:{kind}/*-{{environment}}-*" for kind in ("job-definition", "job-queue")],
         "s3": [*NAMED["s3"], *(f"s3:::{b}{end}" for b in buckets for end in ("", "/*"))],
     }
     tagged = {f"aws:ResourceTag/{TAG}": environment}
@@ -78,7 +79,10 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
             home.arns(["elasticfilesystem:*:{account}:file-system/*"]),
         ),
         # Topics that tell a job's end belong to people, and have names of their own.
-        allow(["sns:Publish"], home.arns(["sns:*:{account}:*"])),
+        allow(
+            ["lambda:InvokeFunction", "sns:Publish", "sqs:DeleteMessage", "sqs:ReceiveMessage"],
+            [*home.arns(["sns:*:{account}:*"]), *home.arns([FUNCTION, QUEUE], environment)],
+        ),
         allow(all_actions(_LOOK), ["*"]),
         # A `*` of `buckets` may cover them.
         deny(["s3:*"], [home.state, pulumi.Output.concat(home.state, "/*"), *replica]),

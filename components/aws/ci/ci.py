@@ -19,6 +19,7 @@ from .policies import (
     secret_statements,
     wall_statements,
 )
+from .sender_policy import sender_statements
 from .tag_policies import file_statements, flow_statements, template_statements
 
 _AUDIENCE = "sts.amazonaws.com"
@@ -110,7 +111,9 @@ class AwsCi(pulumi.ComponentResource):
                 for each in made(home, environment)
             ]
             files = self._policy(f"files-{environment}", tagged)
+            sender = self._policy(f"sender-{environment}", sender_statements(home, environment, boundary.arn))
             policies = {"reads": reads, "ground": ground, "writes": writes, "wall": wall, "files": files}
+            policies |= {"sender": sender}
             subject = [ci.deploy_subject(environment)]
             ref = None if ci.on_gitlab else ci.ref
             role = self._role(f"deploy-{environment}", subject, policies, ref)

@@ -33,6 +33,9 @@ NAMED = {
     "s3": ["s3:::*-{environment}-store-bucket-*"],
 }
 """Resources of an environment's stacks are named `<team>-<environment>-…`."""
+FUNCTION = "lambda:*:{account}:function:*-{environment}-sender-*"
+QUEUE = "sqs:*:{account}:*-{environment}-*-q-*"
+"""The sender of a stack, and the queues of its events."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _READ_ANY = {
     "DescribeNatGateways DescribeNetworkAcls DescribeNetworkInterfaces DescribePlacementGroups DescribePrefixLists "
     "DescribeRouteTables DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeTags "
     "DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs GetSpotPlacementScores",
-    "ecr": "DescribeRepositories GetLifecyclePolicy ListTagsForResource",
+    "ecr": "DescribeRepositories GetLifecyclePolicy GetRepositoryPolicy ListTagsForResource",
     "elasticfilesystem": "DescribeAccessPoints DescribeBackupPolicy DescribeFileSystemPolicy DescribeFileSystems "
     "DescribeLifecycleConfiguration DescribeMountTargetSecurityGroups DescribeMountTargets ListTagsForResource",
     "events": "DescribeRule ListTagsForResource ListTargetsByRule",
@@ -35,6 +35,7 @@ _READ_ANY = {
     "ListAttachedRolePolicies ListInstanceProfileTags ListInstanceProfilesForRole ListPolicyTags ListPolicyVersions "
     "ListRolePolicies ListRoleTags",
     "kms": "DescribeKey GetKeyPolicy GetKeyRotationStatus ListAliases ListResourceTags",
+    "lambda": "GetFunction GetFunctionCodeSigningConfig GetFunctionConfiguration ListTags ListVersionsByFunction",
     "logs": "DescribeIndexPolicies DescribeLogGroups DescribeMetricFilters DescribeQueryDefinitions "
     "DescribeSubscriptionFilters "
     "ListTagsForResource ListTagsLogGroup",
@@ -42,8 +43,10 @@ _READ_ANY = {
     "GetBucketObjectLockConfiguration GetBucketOwnershipControls GetBucketPolicy GetBucketPublicAccessBlock "
     "GetBucketRequestPayment GetBucketTagging GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration "
     "GetLifecycleConfiguration GetReplicationConfiguration ListBucket ListTagsForResource",
+    "scheduler": "GetSchedule GetScheduleGroup ListTagsForResource",
     "secretsmanager": "DescribeSecret GetResourcePolicy",
     "sns": "GetSubscriptionAttributes GetTopicAttributes ListTagsForResource",
+    "sqs": "GetQueueAttributes ListQueueTags",
 }
 """Names and settings of everything in the account; no data, log lines or secrets."""
 
@@ -83,8 +86,8 @@ _ANY_NAMED = [
 ]
 """The same names in fewer characters, for a Deny."""
 
-_WRITE_ROLE = "PutRolePolicy DeleteRolePolicy AttachRolePolicy DetachRolePolicy CreateRole PutRolePermissionsBoundary"
-_WRITE_IAM = (
+WRITE_ROLE = "PutRolePolicy DeleteRolePolicy AttachRolePolicy DetachRolePolicy CreateRole PutRolePermissionsBoundary"
+WRITE_IAM = (
     "AddRoleToInstanceProfile CreateInstanceProfile DeleteInstanceProfile DeletePolicy DeletePolicyVersion DeleteRole "
     "RemoveRoleFromInstanceProfile TagInstanceProfile TagRole UntagInstanceProfile UntagRole UpdateAssumeRolePolicy "
     "UpdateRole"
@@ -92,7 +95,7 @@ _WRITE_IAM = (
 """No policy is created or changed: people may have attached one of an earlier version to roles without a boundary. It
 may be deleted, which AWS refuses while anything has it.
 """
-_DENIED_IAM = f"{_WRITE_IAM} CreatePolicy CreatePolicyVersion SetDefaultPolicyVersion TagPolicy UntagPolicy"
+_DENIED_IAM = f"{WRITE_IAM} CreatePolicy CreatePolicyVersion SetDefaultPolicyVersion TagPolicy UntagPolicy"
 _PASSED_TO = ("batch", "ec2", "ecs-tasks", "firehose", "logs", "vpc-flow-logs")
 
 _WRITE_EC2 = (
@@ -160,8 +163,8 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
         ),
         # Purging a store empties it.
         allow(["s3:DeleteObject", "s3:DeleteObjectVersion"], stores),
-        allow(actions("iam", _WRITE_ROLE), roles, {"StringEquals": {"iam:PermissionsBoundary": boundary}}),
-        allow(actions("iam", _WRITE_IAM), home.arns(_IAM, environment)),
+        allow(actions("iam", WRITE_ROLE), roles, {"StringEquals": {"iam:PermissionsBoundary": boundary}}),
+        allow(actions("iam", WRITE_IAM), home.arns(_IAM, environment)),
         allow(["iam:PassRole"], roles, {"StringEquals": {"iam:PassedToService": passed}}),
     ]
 
@@ -204,7 +207,7 @@ def ground_statements(home: Home) -> list[Statement]:
         _through_s3(home, "kms:GenerateDataKey"),
         # Anyone who creates roles can create one that trusts its creator, who then needs no permission of its own.
         deny(["sts:AssumeRole"], ["*"]),
-        deny(actions("iam", f"{_WRITE_ROLE} {_DENIED_IAM} PassRole"), own),
+        deny(actions("iam", f"{WRITE_ROLE} {_DENIED_IAM} PassRole"), own),
         deny(actions("kms", f"{_KEYS} DisableKey TagResource"), [home.key]),
         deny(["s3:DeleteObject", "s3:PutObject"], [pulumi.Output.concat(home.state, at) for at in _ADMINISTRATORS]),
         deny(actions("s3", "DeleteBucket DeleteBucketPolicy PutBucketPolicy PutLifecycleConfiguration"), [home.state]),

@@ -37,6 +37,9 @@ _OUTPUT = 128
 _STATEMENT = 250
 """Characters of a statement on a repository or topics, without those that are named one by one."""
 
+_TEMPLATES = 400
+"""Characters of the statement on templates and sends."""
+
 _ARN = len("arn:aws:batch:ap-southeast-2:123456789012:job-definition/") + len('"",')
 """The longest start of an ARN in these policies."""
 
@@ -94,10 +97,10 @@ def _listed(names: Iterable[str]) -> int:
 
 
 def _looks(config: StackConfig) -> int:
-    """Characters of the statements with repositories and topics, which only some stacks have."""
+    """Characters of the statements with repositories, topics and templates, which only some stacks have."""
     topics = config.monitoring.job_channels.values()
     repositories = any("://" in image for image in _images(config)) or bool(config.registry.repositories)
-    statements = _STATEMENT * (2 * repositories + bool(topics))
+    statements = _STATEMENT * (2 * repositories + bool(topics)) + _TEMPLATES * config.sends
     return statements + _listed(_named_repositories(config)) + sum(3 + length(topic, _OUTPUT) for topic in topics)
 
 

@@ -19,7 +19,7 @@ CHINA, GOV = "cn-north-1", "us-gov-west-1"
 SUFFIX = {CHINA: "amazonaws.com.cn", GOV: "amazonaws.com"}
 PARTITION = {CHINA: "aws-cn", GOV: "aws-us-gov"}
 EVERYWHERE = {"ecs-tasks", "firehose", "cloudwatch", "events", "sts", "batch", "spot", "backup", "elasticfilesystem",
-              "vpc-flow-logs", "s3"}  # fmt: skip
+              "vpc-flow-logs", "s3", "lambda", "scheduler"}  # fmt: skip
 """Services with one name in policies of all partitions."""
 
 
