@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,8 +118,7 @@ def test_what_expires_before_the_new_job_would_runs_again(monkeypatch):
     target = pipeline(expire_jobs_after_days=10)
     said: list[str] = []
     done(target, uris(4))
-    later = SimpleNamespace(time=lambda: time.time() + 6 * 86_400)
-    monkeypatch.setattr("tidemill.client.sending.standing.time", later)
+    monkeypatch.setattr(target.site.account, "now", lambda: time.time() + 6 * 86_400)
     job = submitted(target, uris(5), new=True, log=said.append)
     assert job.spec.shared is None
     assert any("4 of them ran before" in words and "expire" in words for words in said)
