@@ -101,6 +101,12 @@ class AwsQueue(_Model):
     """The part of a queue that is AWS Batch's own."""
 
     job_queue: str = Field(description="ARN of the job queue.")
+    markets: dict[Literal["spot", "on_demand"], str] = Field(
+        default={},
+        exclude_if=lambda markets: not markets,
+        repr=False,
+        description="By market: ARN of the job queue of jobs that ask for that market alone.",
+    )
 
 
 class GcpQueue(_Model):
@@ -148,6 +154,23 @@ class Queue(_Model):
     def block(self) -> AwsQueue | GcpQueue | dict[str, Any] | None:
         """The part of the queue that is its service's own; None on this machine."""
         return self.aws or self.gcp or self.place
+
+    @property
+    def markets(self) -> list[str]:
+        """Markets that a job may ask for."""
+        return [*self.block.markets] if isinstance(self.block, AwsQueue) else []
+
+    def of_market(self, market: Literal["spot", "on_demand"] | None) -> Queue:
+        """The queue as a job sees it that asks for one market; `KeyError` if it may not."""
+        block = self.block
+        if market is None:
+            return self
+        if not isinstance(block, AwsQueue):
+            raise KeyError(market)
+        key = next(key for key in SERVICE_KEYS if getattr(self, key) is block)
+        rungs = [rung for rung in self.capacity if rung.market == market]
+        own = block.model_copy(update={"job_queue": block.markets[market]})
+        return self.model_copy(update={"capacity": rungs, key: own})
 
     @property
     def billed_gib(self) -> int:

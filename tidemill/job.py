@@ -171,6 +171,8 @@ class JobSpec(BaseModel):
     name: Annotated[str, StringConstraints(pattern=NAME_PATTERN), Part()]
     queue: Annotated[str, StringConstraints(min_length=1), Part()]
     image: Annotated[str, StringConstraints(min_length=1), Part()] = "default"
+    market: Literal["spot", "on_demand"] | None = None
+    """The market of its machines; None for what its queue has."""
     image_ref: str | None = None
     """The image itself, as the stack had pinned it at the submit."""
     command: Annotated[list[str] | None, Part()] = Field(default=None, min_length=1)

@@ -96,6 +96,7 @@ class JobRequest:
         items_format: `text`, `jsonl` or `csv`, where the list's name does not say it.
         items_column: The column of a CSV list or DataFrame that is the item; its other columns are metadata.
         queue: One of the pipeline's queues; may be left out when there is only one.
+        market: `spot` or `on-demand`, where the queue's owner lets jobs choose; None for what the queue has.
         image: One of the queue's images.
         name: Lower-case letters, digits and dashes.
         cpus: Of an item; None for the queue's own, like `memory_mib` (MiB) and `gpus`.
@@ -165,6 +166,7 @@ class JobRequest:
     items_format: str | None = option("text, jsonl or csv. Default: by the name's ending, else text.", metavar="FORMAT")
     items_column: str | None = option("CSV: the column that is the item. Default: uri.", metavar="NAME")
     queue: str | None = option("Queue of the pipeline. Optional if there is only one.")
+    market: str | None = option("Market of the machines, where the queue's owner allows one: spot or on-demand.")
     image: str = option(default="default", help="One of the queue's images.")
     name: str | None = option(
         "Name of the job. The same name, items and settings are the same job.",

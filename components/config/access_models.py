@@ -1,7 +1,7 @@
-"""Who may submit, as plain data."""
+"""Who may submit, and what a job may choose, as plain data."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -43,4 +43,16 @@ class Access(Model):
         description="Whether submitters may ask the cloud which machines are to be had, at which risk and price, as "
         "`tidemill advise` does. These calls are free, change nothing, and tell of the whole account: AWS has no "
         "resources for them.",
+    )
+
+
+class PerJob(Model):
+    """Choices that a queue leaves to its jobs."""
+
+    markets: list[Literal["spot", "on_demand"]] = Field(
+        default=[],
+        max_length=2,
+        description="Markets that a job may ask for (`--market`). Each has a job queue of its own over the rungs of "
+        "that market, which costs nothing. Leave out for none.",
+        examples=[["spot"]],
     )

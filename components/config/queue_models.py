@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from ..machines import SYSTEM_GIB, MachineType
 from ..rooms import queue_room
+from .access_models import PerJob
 from .later import SecretFromResource, Text
 from .model import Model
 from .mount_models import Mount
@@ -320,6 +321,7 @@ class Queue(Model):
         default=AwsQueueOptions(), description="Keys only for AWS.", examples=[{"placement_group": "spread"}]
     )
     gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="Keys only for GCP.")
+    per_job: PerJob = Field(default=PerJob(), description="AWS only. What a job may choose.")
     service: Name | None = Field(
         default=None,
         description="How chunks reach its machines. Leave out for the cloud's own service: batch on AWS, pubsub on "

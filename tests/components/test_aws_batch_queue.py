@@ -97,6 +97,29 @@ def test_what_a_queue_is_made_of():
     }
 
 
+def test_a_market_that_jobs_may_choose_has_a_job_queue_over_its_rungs_and_no_machines_of_its_own():
+    rungs = [{"market": "spot"}, {"market": "spot", "name": "more"}, {"market": "on_demand"}]
+    markets = ["on_demand", "spot"]
+    made = queue(capacity=rungs, per_job={"markets": markets}, submitter=True)
+    assert made.counts()["batch.ComputeEnvironment"] == 3
+    orders = {
+        each.name: [order["computeEnvironment"].rpartition(":")[2] for order in each.inputs["computeEnvironmentOrders"]]
+        for each in made.of("batch.JobQueue")
+    }
+    assert orders == {
+        "q-queue": ["q-spot", "q-spot-more", "q-on-demand"],
+        "q-market-spot": ["q-spot", "q-spot-more"],
+        "q-market-on-demand": ["q-on-demand"],
+    }
+    # A submitter may use exactly these.
+    assert made.document_of("q-submit-r")[0]["Resource"] == [
+        "arn:mock:JobQueue:q-queue",
+        "arn:mock:JobQueue:q-market-on-demand",
+        "arn:mock:JobQueue:q-market-spot",
+        "arn:mock:JobDefinition:q-default:*",
+    ]
+
+
 def test_a_spot_rung():
     made = queue(machines={"families": ["m6i", "c6i"], "cpus": {"min": 2, "max": 4}}, capacity=[{"max_cpus": 64}])
     rung = made.one("batch.ComputeEnvironment")

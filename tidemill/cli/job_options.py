@@ -96,7 +96,7 @@ _NO_STATE = click.option("--no-state", is_flag=True, help="Keep nothing: an item
 item_lists = options("items_format", "items_column")
 place = options("queue", "cpus", "memory_mib", "gpus")
 """Adds the queue and what an item needs of it."""
-place_of_job = _all([place, options("memory_max_mib", "start_within_seconds")])
+place_of_job = _all([place, options("market", "memory_max_mib", "start_within_seconds")])
 """Adds what a job may ask of a queue besides, too."""
 program = _all([options("name", "function"), _SHELL])
 """Adds the program alone."""

@@ -46,6 +46,8 @@ class AwsMonitoringArgs:
     """ARNs of the job queues, by the name that users type."""
     clusters: Mapping[str, list[pulumi.Input[str]]] = field(default_factory=dict)
     """Names of the ECS clusters of each queue's machines, by the queue's name."""
+    market_queues: Sequence[pulumi.Input[str]] = ()
+    """ARNs of the job queues of jobs that ask for one market. What Batch says of their jobs is told, too."""
     dashboard: bool = False
     """Make a dashboard."""
     queries: bool = False
@@ -165,7 +167,7 @@ class AwsMonitoring(pulumi.ComponentResource):
         owner = self._settings.owner or args.pipeline
         alarms = Alarms(topic, args.metric_namespace, owner, args.tags, self._child)
         arns = [arn for queue in args.queues for arn in self._alarms_of(queue, alarms)]
-        queues = list(args.queues.values())
+        queues = [*args.queues.values(), *args.market_queues]
         alarms.blocked(f"{self._name}-stuck", queues)
         alarms.ended(f"{self._name}-ended", queues)
         return arns

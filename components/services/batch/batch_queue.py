@@ -128,6 +128,8 @@ class AwsBatchQueue(pulumi.ComponentResource):
 
     arn: pulumi.Output[str]
     """The job queue's ARN."""
+    markets: dict[str, pulumi.Output[str]]
+    """ARNs of the job queues of jobs that ask for one market, by the market."""
     job_definitions: dict[str, pulumi.Output[str]]
     """ARNs of the current job definition revisions, by image name."""
 
@@ -140,16 +142,27 @@ class AwsBatchQueue(pulumi.ComponentResource):
         self._settings = settings = part(Queue, args.settings, "queues", args.queue)
         self._outbound = Outbound.of(args.proxy, args.no_proxy, args.certificates, _CREDENTIALS)
         check_mounts(args.queue, settings, args.file_systems, reads_buckets=args.reads_mounts)
-        self._open = rungs = self._rungs(name, settings)
-        self.arn = self._queue(name, settings, rungs).arn
+        by_rung = self._rungs(name, settings)
+        self._open = rungs = [environment for environment, _ in by_rung]
+        shares = self._shares(name)
+        self.arn = self._queue(f"{name}-queue", settings, shares, rungs, args.imported).arn
+        self.markets = {
+            market: self._queue(
+                f"{name}-market-{market.replace('_', '-')}",
+                settings,
+                shares,
+                [each for each, of in by_rung if of == market],
+            ).arn
+            for market in settings.per_job.markets
+        }
         self._point_to_worker(name)
         definitions = self._definitions(name, settings, rungs)
         self.job_definitions = {image: definition.arn for image, definition in definitions.items()}
         self._revisions = [pulumi.Output.concat(d.arn_prefix, ":*") for d in definitions.values()]
         self.register_outputs({"arn": self.arn, "job_definitions": self.job_definitions})
 
-    def _rungs(self, name: str, settings: Queue) -> list[aws.batch.ComputeEnvironment]:
-        """The queue's environments. A draining one is created too, but no longer belongs to the queue."""
+    def _rungs(self, name: str, settings: Queue) -> list[tuple[aws.batch.ComputeEnvironment, str]]:
+        """The queue's environments, each with its market. A draining one is made too, but belongs to no queue."""
         args, types = self._args, settings.types("aws")
         wanted = settings.machines.zones
         zones = chosen(args.queue, wanted, args.zones, "zones of the machines' subnets") if wanted else []
@@ -171,7 +184,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
             compute_environment(f"{name}-{_label(rung)}", rung, self._of_rung(name, settings, rung, fleet), self)
             for rung in settings.capacity
         ]
-        return [environment for environment, rung in zip(made, settings.capacity, strict=True) if not rung.drain]
+        return [(each, rung.market) for each, rung in zip(made, settings.capacity, strict=True) if not rung.drain]
 
     def _of_rung(self, name: str, settings: Queue, rung: Rung, shared: ComputeSettings) -> ComputeSettings:
         """Settings of one rung: a rung with a reservation has a launch template of its own, the others share one."""
@@ -212,22 +225,30 @@ class AwsBatchQueue(pulumi.ComponentResource):
         group = aws.ec2.PlacementGroup(f"{name}-placement", strategy=strategy, tags=self._args.tags, opts=self._child)
         return group.name
 
-    def _queue(self, name: str, settings: Queue, rungs: list[aws.batch.ComputeEnvironment]) -> aws.batch.JobQueue:
+    def _shares(self, name: str) -> aws.batch.SchedulingPolicy:
         # It cannot be added to a queue later: https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdateJobQueue.html
-        policy = aws.batch.SchedulingPolicy(
+        return aws.batch.SchedulingPolicy(
             f"{name}-shares",
             fair_share_policy=aws.batch.SchedulingPolicyFairSharePolicyArgs(share_decay_seconds=_SHARE_DECAY_SECONDS),
             tags=self._args.tags,
             opts=self._child,
         )
-        imported = self._args.imported
+
+    def _queue(
+        self,
+        name: str,
+        settings: Queue,
+        shares: aws.batch.SchedulingPolicy,
+        rungs: list[aws.batch.ComputeEnvironment],
+        imported: str | None = None,
+    ) -> aws.batch.JobQueue:
         existing = name_to_import(self._args.queue, imported, self) if imported else None
         return aws.batch.JobQueue(
-            child_name(f"{name}-queue", existing),
+            child_name(name, existing),
             name=existing,
             state="ENABLED",
             priority=1,
-            scheduling_policy_arn=policy.arn,
+            scheduling_policy_arn=shares.arn,
             compute_environment_orders=[
                 aws.batch.JobQueueComputeEnvironmentOrderArgs(order=order, compute_environment=rung.arn)
                 for order, rung in enumerate(rungs, start=1)
@@ -290,8 +311,8 @@ class AwsBatchQueue(pulumi.ComponentResource):
 
     @property
     def submit_arns(self) -> list[pulumi.Output[str]]:
-        """The resources that SubmitJob names: the queue and every revision of its job definitions."""
-        return [self.arn, *self._revisions]
+        """The resources that SubmitJob names: the queue, those of its markets, and all revisions of job definitions."""
+        return [self.arn, *self.markets.values(), *self._revisions]
 
 
 def _label(rung: Rung) -> str:

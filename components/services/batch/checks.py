@@ -48,7 +48,18 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     )
     common.check_mounts(path, queue, config, _MOUNTS)
     common.check_limits(path, queue)
+    _per_job(path, queue)
     _user_data(config, path, queue)
+
+
+def _per_job(path: Path, queue: Queue) -> None:
+    """A market of a job needs rungs that jobs are placed on."""
+    markets, there = queue.per_job.markets, {rung.market for rung in queue.open_rungs}
+    for index, market in enumerate(markets):
+        if market not in there:
+            allowed = f"a market of the queue's capacity: {', '.join(sorted(there))}"
+            hint = "Add a rung, or remove it"
+            raise ConfigError(key_path([*path, "per_job", "markets", index]), shown(market), allowed, hint)
 
 
 def _user_data(config: StackConfig, path: Path, queue: Queue) -> None:

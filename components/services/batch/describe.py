@@ -15,6 +15,7 @@ class BatchQueue(Protocol):
     """The part of a queue on AWS that the descriptor describes."""
 
     arn: pulumi.Output[str]
+    markets: dict[str, pulumi.Output[str]]
     job_definitions: dict[str, pulumi.Output[str]]
 
 
@@ -24,4 +25,4 @@ def described(settings: Queue, queue: BatchQueue) -> dict[str, Any]:
         name: {"ref": reference, "job_definition": queue.job_definitions[name]}
         for name, reference in settings.images.items()
     }
-    return {**queue_block(settings, images, types(settings)), "aws": {"job_queue": queue.arn}}
+    return {**queue_block(settings, images, types(settings)), "aws": {"job_queue": queue.arn, "markets": queue.markets}}

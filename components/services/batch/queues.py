@@ -34,6 +34,7 @@ class BatchQueues(ServiceQueues):
     def monitored(self) -> dict[str, Any]:
         return {
             "queues": {key: queue.arn for key, queue in self._made.items()},
+            "market_queues": [arn for queue in self._made.values() for arn in queue.markets.values()],
             "clusters": {key: [*queue.clusters] for key, queue in self._made.items()},
         }
 

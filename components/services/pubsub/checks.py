@@ -36,6 +36,8 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     common.refuse(path, queue, "aws", _ON_AWS, "Remove it; gcp has what only GCP has")
     common.refuse(path, queue, "timeout_minutes", _ON_AWS, "Leave it out; a job's items have a time limit of their own")
     common.refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")
+    hint = "Leave it out; a queue for each market lets people choose"
+    common.refuse(path, queue, "per_job", _ON_AWS, hint)
     _images(config, path, queue)
     _machines(path, queue)
     _processors(config, path, queue)

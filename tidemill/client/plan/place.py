@@ -40,7 +40,7 @@ def find_place(descriptor: Descriptor, request: JobRequest) -> Placement:
     """
     image, slots = request.image, request.slots
     name = choose_queue(descriptor, request.queue)
-    settings = descriptor.queues[name]
+    settings = _in_market(name, descriptor.queues[name], request.market)
     if image not in settings.images:
         raise CallerError.unknown("image", image, f"queue {name!r}", settings.images)
     if slots < 1:
@@ -54,6 +54,18 @@ def find_place(descriptor: Descriptor, request: JobRequest) -> Placement:
     if request.memory_max_mib is not None:
         _check_memory_max(service, name, settings, resources, request.memory_max_mib)
     return Placement(name, settings, image, resources, slots)
+
+
+def _in_market(name: str, queue: Queue, market: str | None) -> Queue:
+    if market is None:
+        return queue
+    allowed = [each.replace("_", "-") for each in queue.markets]
+    if market not in allowed:
+        owner = f"Leave it out, or ask the stack's owner to list it under queues.{name}.per_job.markets."
+        raise CallerError.about(
+            "market", market, f"a market that queue {name!r} allows: {', '.join(allowed) or 'none'}", owner
+        )
+    return queue.of_market("spot" if market == "spot" else "on_demand")
 
 
 def choose_queue(descriptor: Descriptor, queue: str | None) -> str:

@@ -61,7 +61,14 @@ def queue_of(site: Site, spec: JobSpec) -> Queue:
             "any more.",
             "Submit it again to another.",
         )
-    return queue
+    try:
+        return queue.of_market(spec.market)
+    except KeyError:
+        raise CallerError(
+            f"{spec.job} was sent to the market {spec.market!r} of queue {spec.queue!r}, which this pipeline does not "
+            "have any more.",
+            "Submit it again to another.",
+        ) from None
 
 
 def known_arrays(site: Site, spec: JobSpec) -> list[ArrayState]:

@@ -282,6 +282,7 @@ def _draft(
         "limit": new_limit(site, place, request.max_usd, request.usd_per_item_hour, request.log),
         "after": resolve_after(site, request.after, request.after_success, request.name),
         **{name: getattr(request, name) for name in ("layout", "function", "attempts", "output", "max_parallel")},
+        "market": request.market and request.market.replace("-", "_"),
         "start_within_seconds": start_within(service, request),
         "memory_max_mib": None if request.memory_max_mib is None else int(request.memory_max_mib),
         **{name: getattr(request, name) for name in ("pip_index", "wheelhouse")},

@@ -22,7 +22,8 @@ def console_links(descriptor: Descriptor, spec: JobSpec, until: datetime) -> Lin
     """Links to a job's places."""
     places = f"{descriptor.store}/{layout.JOBS}/{spec.job}", spec.output_prefix(descriptor.store)
     queue, group = descriptor.queues.get(spec.queue), descriptor.log_group
-    arn = queue.aws.job_queue if queue and queue.aws else None
+    aws = queue.aws if queue else None
+    arn = aws and (aws.markets.get(spec.market) if spec.market else aws.job_queue)
     console = _Aws(arn.split(":")[1] if arn else "aws", descriptor.region)
     shown = console.home("batch", f"queues/detail/{arn}") if arn else None
     return Links(shown, group and console.log(group, spec, until), *map(console.objects, places))
