@@ -121,6 +121,10 @@ def test_an_item_with_state_goes_on_where_it_was(team: GcpTeam) -> None:
     await_that(lambda: team.saved(job), "a snapshot")
     # The lines of a job, which tell who works on it, reach the log a moment after they are printed.
     await_that(lambda: compute_machines(team.cloud, job), "a machine works on the job")
+    [row] = json.loads(team.tidemill("top", job, "--machines", "--json"))["machines"]
+    assert row["id"] in {vm["name"] for vm in team.machines()["instances"]}
+    assert (row["market"], row["items"], row["jobs"]) == ("spot", 1, [job])
+    assert None not in row.values()
     code, printed = typed_reclaim(team, "other")
     assert (code, printed) == (2, "")
     code, printed = typed_reclaim(team, "state")
@@ -175,6 +179,7 @@ def test_a_failing_item_is_recorded_and_its_lines_are_kept(team: GcpTeam, tmp_pa
     assert {place["market"] for place in report["places"]} == {"spot"}
     assert all(place["type"] and place["zone"] for place in report["places"])
     assert [group["items"] for group in report["failing"]["groups"]] == [[5]]
+    assert report["first_item_seconds"] is not None
 
 
 def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Path) -> None:

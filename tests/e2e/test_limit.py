@@ -42,6 +42,8 @@ def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path)
     assert status["spent"]["max_usd"] == 2 <= status["spent"]["usd"]
     assert 0 < status["succeeded"] < ITEMS
     assert status["failed"] == 0
+    # Noted by the first of sixteen workers, with their rights.
+    assert status["first_item_seconds"] is not None
     # The record of it follows the message.
     await_that(lambda: team.status(job)["told"] == "oncall was told", "the store knows that it was told")
     assert received(team, channel) == [message], "once"
