@@ -178,7 +178,8 @@ class GcpParts:
         prefixes = {key: each.prefix for key, each in self.config.arrivals.items()}
         if not prefixes:
             return []
-        args = GcpArrivalsArgs(prefixes=prefixes, kms_key=self.topic_key, labels=self.labels)
+        purge = self.config.may_purge
+        args = GcpArrivalsArgs(prefixes=prefixes, kms_key=self.topic_key, purge=purge, labels=self.labels)
         return [GcpArrivals(f"{name}-arrivals", args, self.child)]
 
     def _make_sender(self, name: str) -> list[GcpSender]:

@@ -127,6 +127,16 @@ class Bill:
         ):
             if count:
                 yield same(count * self.price(what))
+        for service in of("cloudrunv2.Service"):
+            # Half a minute a night for each schedule, half a second a minute for a look at what has arrived.
+            seconds = sum(
+                30 * 365 / 12 if job.inputs["schedule"] == "30 1 * * *" else 0.5 * 60 * hours
+                for job in of("cloudscheduler.Job")
+                if service.name.removesuffix("-run") in job.name
+            )
+            [container] = service.inputs["template"]["containers"]
+            assert container["resources"]["limits"] == {"cpu": "1", "memory": "1Gi"}
+            yield same(seconds / 3600 * (self.price("service_cpu_hour") + self.price("service_gib_hour")))
         staying = 0
         for scaler in of("compute.RegionAutoscaler"):
             least = int(scaler.inputs["autoscalingPolicy"]["minReplicas"])

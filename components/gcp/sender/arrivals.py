@@ -8,8 +8,8 @@ import pulumi_gcp as gcp
 from ...base import as_args, token
 from ..member import Member, grant
 
-KEPT_SECONDS = 14 * 24 * 3600
-"""How long the sender may be away, and so how long it recognises a notification that is delivered again."""
+KEPT_SECONDS = 31 * 24 * 3600
+"""The maximum: how long the sender may be away before files that have arrived are not sent."""
 LEASE_SECONDS = 600
 """The maximum: a sender that is killed in between has its messages delivered again after this time."""
 
@@ -22,6 +22,8 @@ class GcpArrivalsArgs:
     """Where files arrive, as ``gs://bucket/prefix``, by the name of the arrivals."""
     kms_key: pulumi.Input[str] | None = None
     """Full name of a Cloud KMS key for the notifications, which admits Pub/Sub; None for Google's own."""
+    purge: bool = False
+    """Lift the protection of topics and subscriptions: files that were told of and not sent are never sent."""
     labels: dict[str, str] | None = None
     """Labels of all resources that support them."""
 
@@ -29,9 +31,10 @@ class GcpArrivalsArgs:
 class GcpArrivals(pulumi.ComponentResource):
     """Tells of new objects in buckets that need not belong to the stack.
 
-    Makes: for each name a topic, the right of Cloud Storage of the bucket's project to publish there, a notification of
-    the bucket (new objects below the prefix, their names and generations alone), and a subscription that keeps
-    notifications for 14 days. Whoever makes it needs `storage.buckets.get` and `storage.buckets.update` on the buckets.
+    Makes: for each name a topic (protected), the right of Cloud Storage of the bucket's project to publish there, a
+    notification of the bucket (new objects below the prefix, their names and generations alone), and a subscription
+    that keeps notifications for 31 days (protected). Whoever makes it needs `storage.buckets.get` and
+    `storage.buckets.update` on the buckets.
 
     Costs while idle: nothing; Pub/Sub's first 10 GB per month are free, and a notification counts as 1 kB.
 
@@ -48,14 +51,15 @@ class GcpArrivals(pulumi.ComponentResource):
     def __init__(self, name: str, args: GcpArrivalsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpArrivalsArgs, args)
         super().__init__(token(GcpArrivals), name, None, opts)
-        self._args, self._child = args, pulumi.ResourceOptions(parent=self)
+        self._args = args
         self._made = {key: self._subscription(key, prefix) for key, prefix in args.prefixes.items()}
         self.subscriptions = {key: made.id for key, made in self._made.items()}
         self.register_outputs({"subscriptions": self.subscriptions})
 
     def _subscription(self, key: str, prefix: str) -> gcp.pubsub.Subscription:
         name, labels = f"{self.pulumi_resource_name}-{key}", self._args.labels
-        topic = gcp.pubsub.Topic(f"{name}-topic", kms_key_name=self._args.kms_key, labels=labels, opts=self._child)
+        kept = pulumi.ResourceOptions(parent=self, protect=not self._args.purge)
+        topic = gcp.pubsub.Topic(f"{name}-topic", kms_key_name=self._args.kms_key, labels=labels, opts=kept)
         made = gcp.pubsub.Subscription(
             f"{name}-work",
             topic=topic.id,
@@ -64,7 +68,7 @@ class GcpArrivals(pulumi.ComponentResource):
             # Never: by default Pub/Sub deletes a subscription after 31 unused days.
             expiration_policy=gcp.pubsub.SubscriptionExpirationPolicyArgs(ttl=""),
             labels=labels,
-            opts=self._child,
+            opts=kept,
         )
         bucket, _, start = prefix.removeprefix("gs://").partition("/")
         publisher = self._let_publish(key, topic, bucket)

@@ -18,6 +18,7 @@ MACHINES = (*TEMPLATES, "gcp:compute/instance:Instance")
 """Types that describe a Compute Engine machine."""
 SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
 TOPIC = "gcp:pubsub/topic:Topic"
+NOTIFICATION = "gcp:storage/notification:Notification"
 CUSTOM_ROLE = "gcp:projects/iAMCustomRole:IAMCustomRole"
 MEMBERS = "gcp:*:*I[aA][mM]Member"
 BINDINGS = "gcp:*:*I[aA][mM]Binding"

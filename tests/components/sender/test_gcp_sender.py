@@ -121,7 +121,7 @@ def test_new_files_of_a_bucket_wait_in_a_subscription_that_the_descriptor_names(
     assert (told["bucket"], told["objectNamePrefix"]) == ("tidemill-demo-photos", "new/")
     assert (told["eventTypes"], told["payloadFormat"]) == (["OBJECT_FINALIZE"], "NONE")
     waits = sent.one("pubsub.Subscription", "demo-local-arrivals-tiles-work")
-    assert (waits.inputs["messageRetentionDuration"], waits.inputs["expirationPolicy"]) == ("1209600s", {"ttl": ""})
+    assert (waits.inputs["messageRetentionDuration"], waits.inputs["expirationPolicy"]) == ("2678400s", {"ttl": ""})
     (agent,) = [each for each in sent.of("pubsub.TopicIAMMember") if each.name.endswith("tiles-tell-storage")]
     assert agent.inputs["member"] == (
         f"serviceAccount:service-{PROJECT_NUMBER}@gs-project-accounts.iam.gserviceaccount.com"
