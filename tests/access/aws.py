@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from localcloud.aws.iam import DIRECT, ROLE, Query, refusal
+from tests.access import aws_sender
 from tests.access.probes import Probe, Thing, no, of, yes
 from tests.access.stacks import (
     ACCOUNT,
@@ -43,6 +44,7 @@ IDENTITIES = {
     "ada": "the one submitter of ada-dev, a stack with `personal_secrets`",
     "job of ada": "a job of ada-dev",
     "anyone": "another role of the account, with every permission",
+    **aws_sender.IDENTITIES,
 }
 
 
@@ -680,4 +682,5 @@ PROBES = [
         no("sts:AssumeRole", CIS_WRITER, "No role of a stack becomes another."),
         no("s3:GetObject", FEDERATED, "No role of a stack trusts an identity provider."),
     ),
+    *aws_sender.PROBES,
 ]

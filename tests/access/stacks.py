@@ -52,6 +52,8 @@ _ARNS: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
     "aws:kms/key:Key": lambda name, _: of_account("kms", f"key/{name}"),
     "aws:efs/accessPoint:AccessPoint": lambda name, _: of_account("elasticfilesystem", f"access-point/{name}"),
     "aws:efs/fileSystem:FileSystem": lambda name, _: of_account("elasticfilesystem", f"file-system/{name}"),
+    "aws:lambda/function:Function": lambda name, _: of_account("lambda", f"function:{name}"),
+    "aws:sqs/queue:Queue": lambda name, _: of_account("sqs", name),
     "aws:iam/role:Role": lambda name, _: of_account("iam", f"role/{name}", ""),
     "aws:iam/policy:Policy": lambda name, _: of_account("iam", f"policy/{name}", ""),
 }
@@ -69,6 +71,9 @@ class Arns(Recorder):
         return found, outputs
 
 
+_SENDERS = {"vision-dev-sender-function": "sender", "vision-dev-sender-schedules": "schedules"}
+
+
 @cache
 def documents() -> Mapping[str, list[Document]]:
     """The policies of each identity on AWS: of the stack vision-dev, of CI, and the boundary of `dev`."""
@@ -81,6 +86,8 @@ def documents() -> Mapping[str, list[Document]]:
         "tidemill:monitoring": {"job_channels": {"oncall": CHANNEL}},
         "tidemill:file_systems": {"shared": {}},
         "tidemill:disks": {"kms_key": "create"},
+        "tidemill:schedules": {"nightly": {"template": "tiles", "cron": "0 2 * * *", "queues": ["cpu"]}},
+        "tidemill:arrivals": {"files": {"template": "tiles", "prefix": "s3://raw-images/in/", "queues": ["cpu"]}},
         "tidemill:mirrors": {"docker.io": f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/docker-hub"},
         "tidemill:queues": {
             "cpu": {
@@ -99,7 +106,7 @@ def documents() -> Mapping[str, list[Document]]:
         found["submitter"].append(policy.document("policy"))
     for policy in made.of("iam.RolePolicy"):
         who = policy.inputs["role"].removeprefix("vision-dev-identity-").removesuffix(f"-{SUFFIX}")
-        found.setdefault(who, []).append(policy.document("policy"))
+        found.setdefault(_SENDERS.get(str(who)) or who, []).append(policy.document("policy"))
     args = AwsCiArgs("example/infra", STATE, STATE_KEY, ["dev", "prod"], replica_arn=REPLICA, buckets=BUCKETS)
     ci = run_with(Arns(), lambda: AwsCi("tidemill-ci", args))
     policies = {of_account("iam", f"policy/{each.name}-{SUFFIX}", ""): each for each in ci.of("iam.Policy")}
