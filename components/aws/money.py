@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ..config import NewNetwork, StackConfig
     from ..money import Book, Line
 
-SENDER_GIB = 0.5
-"""Memory of the function that sends templates."""
+SENDER_GIB = 1
+"""Memory of the function that sends templates, which `sending/sender.py` sets."""
 _ENDPOINTS = 6
 """Interface endpoints of a network without internet, apart from those for the queues' secrets."""
 

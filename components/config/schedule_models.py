@@ -55,7 +55,7 @@ class Schedule(_Sent):
 
 
 class Arrival(_Sent):
-    """A template and the place of the files that it is sent for. The first costs about $0.30 per month idle, GCP: about
+    """A template and the place of the files that it is sent for. The first costs about $0.45 per month idle, GCP: about
     $0.70, most of which free tiers cover.
     """
 

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from components import money
+from components.aws.money import SENDER_GIB
+from components.aws.sending.sender import MEMORY_MIB
 from components.config import from_file, parse
 from components.config.shared_models import SharedConfig
 from ops import estimate as command
@@ -109,14 +111,15 @@ def arriving(scheme: str) -> dict[str, Any]:
 
 def test_a_sender_is_billed_for_its_calls():
     scheduled, arrived = (money.estimate(config(**keys), "here") for keys in (SENDING, arriving("s3")))
-    # 365 calls a year of 30 seconds, and one a minute of half a second, each of half a GiB.
+    # 365 calls a year of 30 seconds, and one a minute of half a second, each of a GiB.
     assert lines(scheduled.idle_month) == {
         "sender: calls by schedules": (365 / 12, 0.0003, 0.0003),
         "sender: calls of the function": (365 / 12, 0.0002, 0.0002),
-        "sender: GiB of the function": (0.5, round(0.5 * 365 / 12 * 30 / 3600, 4), 0.1267),
+        "sender: GiB of the function": (1, round(365 / 12 * 30 / 3600, 4), 0.2535),
     }
     assert lines(arrived.idle_month)["sender: looks into queues of events"] == (43_800, 0.876, 0.876)
-    assert arrived.idle.usd_high > 0.5 * 0.5 * 43_800 / 3600
+    assert arrived.idle.usd_high > 0.5 * 43_800 / 3600
+    assert SENDER_GIB * 1024 == MEMORY_MIB
 
 
 def test_a_sender_on_gcp_has_a_job_for_each_schedule_and_one_for_arrivals():
