@@ -108,9 +108,9 @@ class LoopbackS3:
             for key in keys:
                 self.objects.pop(key, None)
 
-    def keys(self, prefix: str = "") -> list[str]:
+    def keys(self, prefix: str = "", after: str = "") -> list[str]:
         with self.lock:
-            return sorted(key for key in self.objects if key.startswith(prefix))
+            return sorted(key for key in self.objects if key.startswith(prefix) and key > after)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -195,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         query = parse_qs(urlsplit(self.path).query)
         prefix, after = query.get("prefix", [""])[0], query.get("start-after", [""])[0]
         after = query.get("continuation-token", [after])[0]
-        found = [key for key in self.bucket.keys(prefix) if key > after]
+        found = self.bucket.keys(prefix, after)
         folders: list[str] = []
         if query.get("delimiter"):
             folders = sorted(
