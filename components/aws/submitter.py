@@ -20,7 +20,7 @@ _WATCH = [
 """Calls without a resource; `tidemill doctor` checks the quota of vCPUs."""
 
 
-_LOOK = ["batch:DescribeJobQueues", "batch:DescribeJobs", "batch:ListJobs"]
+_LOOK = ["batch:DescribeJobDefinitions", "batch:DescribeJobQueues", "batch:DescribeJobs", "batch:ListJobs"]
 """What a submit and the question whether a job has ended need; these calls have no resource."""
 
 _ADVISE = ["ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSpotPriceHistory"]
