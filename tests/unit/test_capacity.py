@@ -79,7 +79,7 @@ def accepted(stack: dict[str, Any]) -> StackConfig:
 def described(config: StackConfig) -> Descriptor:
     """The descriptor, as far as a submit looks at it."""
     names: Any = SimpleNamespace(
-        arn="q", topic="t", subscription="s", dead_letters="d", job_definitions=defaultdict(str)
+        arn="q", markets={}, topic="t", subscription="s", dead_letters="d", job_definitions=defaultdict(str)
     )
     found = {
         name: batch.described(queue, names)
