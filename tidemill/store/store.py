@@ -127,12 +127,14 @@ class Store:
             try:
                 _bounded("PUT", self.uri_of(name), lambda: put_into(self._backend, name, data, mode="create"))
                 return CreateResult(True, data)
-            except AlreadyExistsError:
+            except (AlreadyExistsError, StoreDeniedError) as error:
                 settled = self._read_back(name, data)
+                # Who may create, and not replace, may be refused before the store looks at what is there.
+                if settled is None and isinstance(error, StoreDeniedError):
+                    raise
             if settled is not None:
                 return settled
-            if pause is not None:
-                time.sleep(pause * random.uniform(0.5, 1.5))
+            time.sleep((pause or 0) * random.uniform(0.5, 1.5))
         raise StoreError(f"{self.uri_of(name)}: the store reports that it exists but does not return it.")
 
     def delete(self, names: Sequence[str]) -> None:
@@ -295,9 +297,7 @@ def _part(backend: Any, name: str, start: int, end: int | None, block_bytes: int
     if end is not None and 0 < end - start <= block_bytes:
         # A stream would wake two more threads.
         return [obstore.get_range(backend, name, start=start, end=end)]
-    options: Any = {"range": {"offset": start}} if start else {}
-    if end is not None:
-        options = {"range": (start, end)}
+    options: Any = {"range": (start, end)} if end is not None else {"range": {"offset": start}} if start else {}
     return obstore.get(backend, name, options=options).stream(min_chunk_size=block_bytes)
 
 

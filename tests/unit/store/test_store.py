@@ -51,6 +51,14 @@ def test_create_after_a_409_without_a_write_is_made_again(store, monkeypatch):
     assert store.get("a") == b"one"
 
 
+def test_create_that_is_refused_where_something_is_there_reads_it(store, monkeypatch):
+    store.put("a", b"one")
+    failing(monkeypatch, "put", [(False, PermissionDeniedError("403"))] * 2)
+    assert store.create("a", b"two") == CreateResult(False, b"one")
+    with pytest.raises(StoreDeniedError):
+        store.create("b", b"two")
+
+
 def test_create_never_claims_what_no_read_shows(store, monkeypatch):
     failing(monkeypatch, "put", [(False, EXISTS)] * 4)
     with pytest.raises(StoreError, match="does not return it"):
