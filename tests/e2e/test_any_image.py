@@ -1,22 +1,25 @@
-"""The worker in images that do not contain it: the machine brings it, and keeps its own metadata to itself.
+"""The worker in images that do not contain it: the machine brings it, and keeps its own metadata to itself. The sender
+is in the worker's image as well, and runs from it.
 
-localcloud unpacks and runs images, not Docker and the ECS agent, and their registry is not ECR.
+localcloud unpacks and runs images, not Docker, the ECS agent and Lambda, and their registry is not ECR.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from localcloud.cloud import Cloud
-from tests.e2e.team import PROGRAMS, Team, await_that, team_up
+from tests.e2e.team import DATA, PROGRAMS, Team, await_that, client, team_up
 from tests.gate import Gate
 from tests.worker_image import cached
 from worker_image import image
@@ -68,6 +71,8 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
             "capacity": [{"market": "spot", "max_cpus": 8}],
         }
         settings = {"tidemill:worker_image": pushed["tidemill-worker"], "tidemill:queues": {"cpu": queue}}
+        settings["tidemill:schedules"] = {"nightly": {"template": "tiles", "cron": "0 2 * * *"}}
+        settings["tidemill:arrivals"] = {"files": {"template": "files", "prefix": f"s3://{DATA}/in/"}}
         yield team_up(cloud, tmp_path_factory.mktemp("demo-aws"), settings=settings)
 
 
@@ -106,6 +111,37 @@ def test_an_image_with_a_python_of_its_own(team: Team, tmp_path: Path) -> None:
     assert found == digests
 
 
+def test_a_schedule_sends_a_template_with_the_clients_in_the_workers_image(team: Team, tmp_path: Path) -> None:
+    """A person saves it; the schedule sends it with the sender's role, once for a time, as does a person by hand."""
+    s3 = client(team.cloud.env, "s3")
+    now = datetime.now(UTC)
+    due = (now + timedelta(days=1)).replace(hour=2, minute=0, second=0, microsecond=0)
+    s3.put_object(Bucket=DATA, Key=f"raw/{due:%Y/%m/%d}/a", Body=b"a")
+    program = (sys.executable, str(PROGRAMS / "digest.py"), "{input}", "{output}")
+    pattern = f"s3://{DATA}/raw/{{time:%Y/%m/%d}}/**"
+    team.tidemill("template", "save", "tiles", "--queue", "cpu", "--items", pattern, "--", *program)
+    assert "nightly" in team.cloud.control("schedules/turn", to=(due + timedelta(seconds=30)).isoformat())["fired"]
+    await_that(lambda: notes(team, "tiles"), "a note of the send")
+    ((job, reason),) = notes(team, "tiles")
+    assert job, reason
+    team.tidemill("wait", job)
+    (outcome,) = team.results(job)
+    assert team.read(outcome["output"] + "sha256.txt").decode() == hashlib.sha256(b"a").hexdigest()
+    function = client(team.cloud.env, "lambda").list_functions()["Functions"][0]["FunctionName"]
+    event = json.dumps({"schedule": "nightly", "time": due.isoformat()})
+    again = client(team.cloud.env, "lambda").invoke(FunctionName=function, Payload=event)
+    assert "FunctionError" not in again
+    assert notes(team, "tiles") == [(job, "")]
+
+
+def notes(team: Team, template: str) -> list[tuple[str | None, str]]:
+    """Job and reason of each send that is over."""
+    s3 = client(team.cloud.env, "s3")
+    names = [name for name in team.names(f"sends/{template}/") if "begun" not in name and "pauses" not in name]
+    read = [json.loads(s3.get_object(Bucket=team.bucket, Key=name)["Body"].read()) for name in names]
+    return [(each.get("job"), each.get("reason", "")) for each in read if "outcome" in each]
+
+
 def test_a_release_reaches_a_machine_that_runs(team: Team, tmp_path: Path, held: Gate) -> None:
     """The launcher of one release starts the worker of another, and no machine is replaced for it."""
     items, _ = team.put_items("held", 1, tmp_path)
@@ -124,7 +160,7 @@ def test_a_release_reaches_a_machine_that_runs(team: Team, tmp_path: Path, held:
     with team.project.config() as settings:
         settings["tidemill:worker_image"] = pushed.replace(f"{registry}/demo-local", "registry:/")
     plan = team.project.up().ok().plan
-    assert {step.split()[1] for step in plan} == {"JobDefinition", "BucketObjectv2"}
+    assert {step.split()[1] for step in plan} == {"JobDefinition", "BucketObjectv2", "Function"}
 
     job = team.submit("next", items, sys.executable, "-c", METADATA, "{output}")
     await_that(lambda: team.done(job), "the second release's worker")
