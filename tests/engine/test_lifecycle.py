@@ -28,6 +28,9 @@ def project(before, new_project) -> Project:
     project = new_project("demo-aws")
     with project.config() as config:
         config["aws:defaultTags"] = {"tags": {"cost-center": "tides"}}
+        config["tidemill:worker_image"] = f"registry://tidemill-worker@sha256:{64 * '0'}"
+        config["tidemill:schedules"] = {"nightly": {"template": "tiles", "cron": "30 2 * * *"}}
+        config["tidemill:arrivals"] = {"files": {"template": "tiles", "prefix": "s3://tidemill-demo-photos/in/"}}
     run = project.up(*project.policies()).ok()
     assert {step.op for step in run.steps} == {"create"}
     assert run.violations == []
@@ -86,6 +89,7 @@ def test_another_image_is_a_new_revision_and_one_beside_it_another_definition(pr
         "update BucketObjectv2 demo-local-store-pipeline",
         "update JobDefinition demo-local-cpu-default",
         "update Policy demo-local-identity-submitter",
+        "update RolePolicy demo-local-sender-submit-demo-local-sender-function",
     ]
     found = client(cloud.env, "batch").describe_job_definitions(status="ACTIVE")["jobDefinitions"]
     # The old revision of the default stays.
