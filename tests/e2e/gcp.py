@@ -106,13 +106,20 @@ class GcpTeam(Member):
         return not found["instances"] and not any(found["targets"].values())
 
 
-def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None = None) -> GcpTeam:
+def gcp_team_up(
+    cloud: GcpCloud,
+    folder: Path,
+    queue: Mapping[str, Any] | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+) -> GcpTeam:
     """Bring the demo stack up.
 
     Args:
         cloud: The cloud to use.
         folder: An empty folder for the project.
         queue: Keys to set on the queue `cpu`, in addition to its own.
+        settings: Further keys of the stack.
     """
     google = Google(cloud)
     google.make_bucket(DATA)
@@ -123,6 +130,7 @@ def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None =
     with project.config() as config:
         config["tidemill:monitoring"] = {"job_channels": {"oncall": topic_of(google)}}
         config["tidemill:access"]["advise"] = True
+        config.update(settings or {})
     change(project, queue or {})
     outputs = project.outputs()
     login = folder / "login.json"
