@@ -91,7 +91,7 @@ class Outcomes(list[Outcome]):
     def sending(self, task: Task) -> None:
         raise NotImplementedError
 
-    def again(self, task: Task, attempt: int) -> None:
+    def again(self, task: Task, attempt: int, memory_mib: int | None = None) -> None:
         raise NotImplementedError
 
 

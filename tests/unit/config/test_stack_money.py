@@ -98,7 +98,7 @@ def test_what_a_file_system_will_hold_is_unknown_and_not_free():
     assert told == "at least 2.00 USD"
 
 
-SENDING = {
+SENDING: dict[str, Any] = {
     "worker_image": f"registry://tidemill-worker@sha256:{64 * '0'}",
     "schedules": {"nightly": {"template": "tiles", "cron": "0 2 * * *"}},
 }
@@ -335,7 +335,7 @@ def test_a_stack_that_is_not_there_is_the_callers_mistake():
 def test_schedules_without_files_cost_half_a_dollar_a_month_at_most(cloud, region, monkeypatch):
     """At the shipped list prices, without free tiers."""
     monkeypatch.undo()
-    keys = SENDING | {"schedules": dict.fromkeys(("a", "b", "c"), SENDING["schedules"]["nightly"])}
+    keys: dict[str, Any] = SENDING | {"schedules": dict.fromkeys(("a", "b", "c"), SENDING["schedules"]["nightly"])}
     costs = [money.estimate(config(cloud, **given), region).idle for given in ({}, keys)]
     assert costs[1].complete
     assert 0 < costs[1].usd_high - costs[0].usd_high <= 0.5

@@ -51,7 +51,7 @@ class Ends:
     def sending(self, task: Task) -> None:
         self._tell("sending", task.item.index)
 
-    def again(self, task: Task, attempt: int) -> None:
+    def again(self, task: Task, attempt: int, memory_mib: int | None = None) -> None:
         self._tell("again", task.item.index, attempt)
 
     def wait(self, count: int) -> list[tuple[Any, ...]]:
