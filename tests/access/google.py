@@ -6,6 +6,7 @@ To add one, add a line to `PROBES`. `python -m tests.access` then rewrites docs/
 from __future__ import annotations
 
 from localcloud.gcp.condition import compiled
+from tests.access import google_sender
 from tests.access.probes import Probe, Thing, no, of, yes
 from tests.access.stacks import (
     GOOGLE_KEY,
@@ -24,6 +25,7 @@ IDENTITIES = {
     "without": "a submitter of audio-dev, without `access.advise`",
     "machine": "a machine of vision-dev, and what runs on it",
     "reconciler": "the reconciler of vision-dev",
+    **google_sender.IDENTITIES,
     "preview": "CI's reader",
     "deploy-dev": "CI's writer of dev",
     "gitlab": f"a pipeline of GitLab, with `ci.repository: {PATH}@{NUMBER}`",
@@ -36,6 +38,7 @@ _PRINCIPALS = {
     "without": PEOPLE.format(team="audio"),
     "machine": _ACCOUNT.format("vision-dev-worker"),
     "reconciler": _ACCOUNT.format("vision-dev-reconciler"),
+    **{who: _ACCOUNT.format(account) for who, account in google_sender.ACCOUNTS.items()},
     "preview": _ACCOUNT.format("tidemill-ci-preview"),
     "ada": "user:ada@example.com",
     "machine of ada": _ACCOUNT.format("ada-dev-worker"),
@@ -356,4 +359,5 @@ PROBES = [
             "Any job may name it.",
         ),
     ),
+    *google_sender.PROBES,
 ]

@@ -189,6 +189,9 @@ def google() -> Policy:
             queues={"cpu": {**queues["cpu"], "secrets": {"HF_TOKEN": f"projects/{PROJECT}/secrets/{team}-token"}}},
             data={"read": ["gs://raw-images"], "write": [f"gs://features/{team}/"]},
             monitoring={"job_channels": {"oncall": f"projects/{PROJECT}/topics/{team}-oncall"}},
+            worker_image=f"docker.io/team/worker@sha256:{64 * '0'}",
+            schedules={"nightly": {"template": "tiles", "cron": "0 2 * * *", "queues": ["cpu"]}},
+            arrivals={"tiles": {"template": "tiles", "prefix": "gs://raw-images"}},
         )
         for team in ("vision", "audio")
     ]
