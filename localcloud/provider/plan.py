@@ -28,7 +28,8 @@ def check(this: Row, name: str, old: Props, new: Props, seed: bytes) -> Props:
     inputs = {**this.defaults, **{key: value for key, value in new.items() if value is not None}}
     if this.autoname:
         key = this.autoname["property"]
-        inputs.setdefault(key, old.get(key) or _automatic(this, name, seed))
+        if key not in inputs:
+            inputs[key] = old.get(key) or _automatic(this, name, seed)
     for key in this.required:
         if key not in inputs:
             raise RefusedError(key, f"is required by {this.token}")

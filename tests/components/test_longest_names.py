@@ -52,6 +52,10 @@ def stack(cloud: str) -> dict[str, Any]:
         queue["machines"] = {"families": ["c7i"]}
         config["monitoring"]["stalled_minutes"] = 60
         config["access"]["submitters"] = ["arn:aws:iam::123456789012:role/ml"]
+        config["worker_image"] = f"registry://tidemill-worker@sha256:{64 * '0'}"
+        config["data"] = {"read": ["s3://incoming"]}
+        config["schedules"] = {LONG: {"template": LONG, "cron": "0 2 * * *"}}
+        config["arrivals"] = {LONG: {"template": LONG, "prefix": "s3://incoming/"}}
     else:
         rungs.reverse()
         config["access"]["submitters"] = ["user:a@example.com"]
