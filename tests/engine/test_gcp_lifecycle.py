@@ -115,6 +115,9 @@ def project(before, old, google, tmp_path_factory) -> Project:
         cpu["secrets"] = {"HF_TOKEN": f"projects/{google.project}/secrets/hf-token"}
         queue = {"topic": old["topic"], "subscription": old["subscription"]}
         config["tidemill:imports"] = {"repository": old["repository"], "queues": {"cpu": queue}}
+        config["tidemill:worker_image"] = f"docker.io/team/worker@sha256:{64 * '0'}"
+        config["tidemill:schedules"] = {"nightly": {"template": "nightly", "cron": "0 2 * * *"}}
+        config["tidemill:arrivals"] = {"tiles": {"template": "tiles", "prefix": "gs://raw-images"}}
     run = project.up(*project.policies()).ok()
     taken = ["Repository", "Subscription", "Topic"]
     for op in ("import", "update"):
