@@ -1,14 +1,13 @@
-"""A request for a job: every option of a submit, declared once for Python and for the command line.
-
-This is a leaf of the standard library alone, because `tidemill submit --help` reads it.
-"""
+"""A request for a job: every option of a submit, declared once for Python and for the command line."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, field, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
+
+from tidemill.request.option import Option, option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,46 +22,6 @@ if TYPE_CHECKING:
     Items = str | Path | Iterable[Any] | DataFrameLike | Sweep
 
 T = TypeVar("T")
-UNITS = ("_seconds", "_mib")
-"""Ends of keywords. On the command line a value has its unit, and the flag has none: `--memory 2G` is `memory_mib`."""
-
-
-class Option(NamedTuple):
-    """Metadata of one keyword.
-
-    Attributes:
-        help: The flag's help; empty for a keyword without a flag.
-        flag: The flag where it is not the keyword with dashes, without its unit; and other spellings of it.
-        old: An earlier spelling of the flag, which still works and is not shown.
-        metavar: Placeholder of the value in the help; empty for the name of its type.
-        must: Allowed values, as a phrase that follows "it must be".
-        fix: Remedy for a wrong value, as a sentence.
-        field: The field of `JobSpec` that it sets, where that has another name.
-        default: Its value where it is not given.
-    """
-
-    help: str = ""
-    flag: str | tuple[str, ...] = ()
-    old: str = ""
-    metavar: str = ""
-    must: str = ""
-    fix: str = ""
-    field: str = ""
-    default: Any = None
-
-    def flags(self, keyword: str) -> tuple[str, ...]:
-        """The flag of a keyword, then its other spellings; none for a keyword without a flag."""
-        if not self.help:
-            return ()
-        for unit in UNITS:
-            keyword = keyword.removesuffix(unit)
-        word = keyword.removeprefix("state.").replace("_", "-")
-        return (self.flag,) if isinstance(self.flag, str) else self.flag or (f"--{word}",)
-
-
-def option(help: str, *, default: Any = None, **more: Any) -> Any:  # noqa: A002 - the name it has everywhere
-    """A field of a request; `more` are fields of its `Option`."""
-    return field(default=default, metadata={"option": Option(help, default=default, **more)})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
