@@ -4,7 +4,7 @@
 # make preview       show what a stack would create, under the policy pack    (STACK=vision-dev)
 # make review        show what a change does to a stack, dangers first        (STACK=vision-dev BASE=main)
 # make worker        build the worker's image                      (PUSH=REGISTRY: push it, ARCH=arm64: for arm64)
-# make test          run lint and all tests                        (ALL=1: with those that did not change, too)
+# make test          run lint and the tests                        (ALL=1: slow and unchanged ones, too, as in CI)
 # make test-fast     run the tests of the inner loop
 # make test-images   test the worker for arm64, and in images with another C library or none (needs apt)
 # make lint          check style, types and workflows
@@ -90,7 +90,7 @@ test: $(INSTALLED)
 	@out=$$(mktemp); trap 'kill $$lint 2>/dev/null || true; rm -f "$$out"' EXIT; \
 	$(AGAIN) lint >"$$out" 2>&1 & lint=$$!; \
 	$(AGAIN) -j2 engine servers; \
-	tests=0; $(PYTEST) $(if $(ALL),,--leave-out-unchanged) --ignore tests/images tests || tests=$$?; \
+	tests=0; $(PYTEST) $(if $(ALL),,--leave-out) --ignore tests/images tests || tests=$$?; \
 	linted=0; wait $$lint || linted=$$?; cat "$$out"; \
 	exit $$((tests | linted))
 

@@ -17,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from localcloud import cloud
 from tests import warm
+from tests.slow import Slow
 from tests.unchanged import Unchanged
 
 pytest_plugins = ["tests.kernel"]
@@ -54,7 +55,7 @@ def patch_time(monkeypatch: pytest.MonkeyPatch) -> PatchTime:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare what the Makefile asks for."""
-    parser.addoption("--leave-out-unchanged", action="store_true", help="see tests/unchanged.py; not for a part of it")
+    parser.addoption("--leave-out", action="store_true", help="see tests/unchanged.py and slow.py; not for a part of it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,8 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell that starts us in the background lets us ignore it, and the programs that tests interrupt inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     cloud.spawn = warm.spawn
-    if config.getoption("leave_out_unchanged"):
+    if config.getoption("leave_out"):
         config.pluginmanager.register(Unchanged(config))
+        config.pluginmanager.register(Slow())
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         config.option.tx = [f"popen//python={warm.share()}" for _ in config.option.tx]
 
