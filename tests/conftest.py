@@ -55,7 +55,7 @@ def patch_time(monkeypatch: pytest.MonkeyPatch) -> PatchTime:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare what the Makefile asks for."""
-    parser.addoption("--leave-out", action="store_true", help="see tests/unchanged.py and slow.py; not for a part of it")
+    parser.addoption("--leave-out", action="store_true", help="see tests/slow.py and unchanged.py; for all tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
