@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Protocol
 
 from tidemill import prices, services
 from tidemill.capacity import fleet_usd, machine_usd, most_machines
@@ -117,7 +118,8 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
             where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
             most = partial(most_machines, services.of_queue(config.cloud, queue), rung.max_cpus)
             burn += fleet.lines(where, rung.market, most, percent=rung.max_price_percent)
-    idle += [*cloud.monitoring(config, book), *cloud.sender(config, book), *_file_systems(config, book)]
+    idle += [*cloud.monitoring(config, book), *cloud.sender_triggers(config, book), *cloud.sender(config, book)]
+    idle += _file_systems(config, book)
     for service, queues in services.by_service(config.cloud, config.queues).items():
         idle += service_room(service, "money").idle(book, queues)
     return StackEstimate(config.cloud, region, idle, burn, book.origin)
@@ -181,11 +183,18 @@ def usd(summed: Total) -> str:
     return f"{span} USD" if summed.complete else f"at least {span} USD"
 
 
+class ServicePrices(Protocol):
+    """A source of prices of services: `tidemill.prices`, or another."""
+
+    def service(self, cloud: str, region: str, name: str) -> Any:
+        """The price of a unit of a service; None if unknown."""
+
+
 class Book:
     """The prices of one region, and which of them were used."""
 
-    def __init__(self, cloud: str, region: str) -> None:
-        self._cloud, self._region = cloud, region
+    def __init__(self, cloud: str, region: str, known: ServicePrices = prices) -> None:
+        self._cloud, self._region, self._known = cloud, region, known
         self._used: list[prices.MachinePrice | prices.ServicePrice] = []
 
     @property
@@ -200,7 +209,7 @@ class Book:
             times: Hours or GiB of each.
             least: The smallest number, if it depends on the machines.
         """
-        price = prices.service(self._cloud, self._region, name)
+        price = self._known.service(self._cloud, self._region, name)
         if price is None:
             return Line(what, quantity, None, None, f"{self._region}: the price table has no {name}", complete=False)
         self._used.append(price)

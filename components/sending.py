@@ -1,7 +1,7 @@
 """When a stack sends templates: the next times, for a preview, and how often a month, for an estimate."""
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from zoneinfo import ZoneInfo
@@ -15,6 +15,18 @@ _TICKS = 730 * 60
 """Minutes of a month, as the clouds' pricing pages count it."""
 SEND_SECONDS, TICK_SECONDS = 30, 0.5
 """Seconds that a sender is taken to need for a send, and for a look at an empty queue."""
+
+
+@dataclass(frozen=True)
+class Triggers:
+    """A stack's schedules and arrivals, which the sender's calls follow from."""
+
+    schedules: Mapping[str, Schedule]
+    arrivals: Mapping[str, Arrival]
+
+    @property
+    def any(self) -> bool:
+        return bool(self.schedules or self.arrivals)
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,7 @@ class Calls:
         return (self.sends * SEND_SECONDS + self.ticks * TICK_SECONDS) / 3600
 
 
-def calls(config: StackConfig) -> Calls:
+def calls(config: StackConfig | Triggers) -> Calls:
     """How often a stack's schedules and arrivals call the sender in a month."""
     return Calls(sum(map(_a_month, config.schedules.values())), _TICKS if config.arrivals else 0)
 

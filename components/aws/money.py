@@ -12,6 +12,7 @@ from ..sending import calls
 if TYPE_CHECKING:
     from ..config import NewNetwork, StackConfig
     from ..money import Book, Line
+    from ..sending import Triggers
 
 SENDER_GIB = 1
 """Memory of the function that sends templates, which `sending/sender.py` sets."""
@@ -51,7 +52,12 @@ def monitoring(config: StackConfig, book: Book) -> Iterator[Line]:
         yield book.line("alarms: metrics that they read", metrics, "alarm_metric_month")
 
 
-def sender(config: StackConfig, book: Book) -> Iterator[Line]:
+def sender_triggers(config: StackConfig, book: Book) -> Iterator[Line]:
+    """Schedules of EventBridge, which cost nothing but their calls."""
+    yield from ()
+
+
+def sender(config: StackConfig | Triggers, book: Book) -> Iterator[Line]:
     """The calls that send templates, and the looks at queues of events; free tiers would cover most of it."""
     if not (wanted := calls(config)).count:
         return

@@ -12,6 +12,7 @@ from ..sending import calls
 if TYPE_CHECKING:
     from ..config import NewNetwork, StackConfig
     from ..money import Book, Line
+    from ..sending import Triggers
 
 _NAT_MACHINES = 32
 """Cloud NAT is billed by machine up to so many, then at its maximum. Source: https://cloud.google.com/nat/pricing"""
@@ -44,11 +45,15 @@ def monitoring(config: StackConfig, book: Book) -> Iterator[Line]:
         yield book.line("alarms: conditions of alert policies", conditions, "alert_condition_month")
 
 
-def sender(config: StackConfig, book: Book) -> Iterator[Line]:
-    """The jobs of Cloud Scheduler that call the sender, and its service while it answers; free tiers would cover it."""
+def sender_triggers(config: StackConfig, book: Book) -> Iterator[Line]:
+    """The jobs of Cloud Scheduler that call the sender."""
+    if jobs := len(config.schedules) + bool(config.arrivals):
+        yield book.line("sender: Cloud Scheduler jobs", jobs, "scheduler_job_month")
+
+
+def sender(config: StackConfig | Triggers, book: Book) -> Iterator[Line]:
+    """The sender's service while it answers; free tiers would cover it."""
     if not (wanted := calls(config)).count:
         return
-    jobs = len(config.schedules) + bool(config.arrivals)
-    yield book.line("sender: Cloud Scheduler jobs", jobs, "scheduler_job_month")
     yield book.line("sender: vCPUs of the service", 1, "service_cpu_hour", wanted.hours)
     yield book.line("sender: GiB of the service", 1, "service_gib_hour", wanted.hours)

@@ -42,7 +42,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
     policies = results.results(preview)
     used = capacity.PriceRecorder(prices)
     fleets = capacity.fleets(steps, preview.cloud, preview.region, used)
-    idle = capacity.idle(steps, preview.cloud, preview.region, used)
+    idle = (*capacity.idle(steps, preview.cloud, preview.region, used), *sending.idle(preview, used))
     listed = [
         *results.removed(preview),
         *results.findings(preview, policies, today),

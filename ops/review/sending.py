@@ -1,11 +1,16 @@
-"""Schedules and arrivals, which send jobs without a person: those that come, go or send otherwise than before."""
+"""Schedules and arrivals, which send jobs without a person: what comes, goes or changes, and the sender's price."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cronsim import CronSimError
+
 from components.config import Arrival, ConfigError, Schedule, part
+from components.money import Book, ServicePrices, total
+from components.rooms import cloud_room
+from components.sending import Triggers
 from ops.review.document import Preview
-from ops.review.models import Finding, Severity
+from ops.review.models import Finding, IdleCost, Severity
 
 _MODELS: dict[str, type[Schedule | Arrival]] = {"schedules": Schedule, "arrivals": Arrival}
 _CHANGES: dict[str, tuple[Severity, str]] = {
@@ -22,6 +27,38 @@ _OVERLAPS = {
     "wait": "sends a job that begins when the one before is complete",
     "allow": "sends jobs that may run beside each other",
 }
+
+
+def idle(preview: Preview, prices: ServicePrices) -> Iterator[IdleCost]:
+    """The sender's calls in a month without files: two rows where they change. What calls it is a resource."""
+    base = preview.base.config if preview.base else {}
+    after = _sending(preview.config)
+    before = _sending({key: base.get(f"tidemill:{key}") for key in _MODELS}) if base or preview.first else after
+    if before == after:
+        yield from _row(preview, "sender's calls", after, (1, 1), prices)
+        return
+    yield from _row(preview, "sender's calls until now" if after.any else "sender's calls", before, (1, 0), prices)
+    yield from _row(preview, "sender's calls", after, (0, 1), prices)
+
+
+def _sending(config: Mapping[str, Any]) -> Triggers:
+    sides = {}
+    for key, model in _MODELS.items():
+        read = {name: _read(model, values) for name, values in (config.get(key) or {}).items()}
+        sides[key] = {name: sent for name, sent in read.items() if sent}
+    return Triggers(**sides)
+
+
+def _row(
+    preview: Preview, what: str, sent: Triggers, counts: tuple[int, int], prices: ServicePrices
+) -> Iterator[IdleCost]:
+    if not sent.any:
+        return
+    try:
+        bill = total(cloud_room(preview.cloud, "money").sender(sent, Book(preview.cloud, preview.region or "", prices)))
+    except CronSimError:
+        return  # The stack's checks refuse the file and say why.
+    yield IdleCost(what, *counts, bill.usd_high if bill.complete and preview.region else None)
 
 
 def findings(preview: Preview) -> Iterator[Finding]:

@@ -352,3 +352,21 @@ def test_what_sends_jobs_is_compared_in_the_stack_file_and_low_in_a_new_stack():
     made = step("create", "pulumi:pulumi:Stack", new={})
     assert told_of(made, kind="work", config={"schedules": nightly}) == [("low", *new)]
     assert told_of(kind="work", config={"schedules": nightly}) == []
+
+
+@pytest.mark.parametrize(("cloud", "arrivals"), [("aws", "s3://new/"), ("gcp", "gs://new/")])
+def test_the_senders_calls_are_part_of_the_idle_cost(cloud, arrivals):
+    nightly = {"nightly": {"template": "tiles", "cron": "0 2 * * *"}}
+    both = {"schedules": nightly, "arrivals": {"new": {"template": "tiles", "prefix": arrivals}}}
+    base = {"ref": "main", "commit": "main", "config": {"tidemill:team": "a", "tidemill:schedules": nightly}}
+    was, now = stack(cloud=cloud, config=both, base=base).idle
+    assert (was.what, was.count_before, was.count_after) == ("sender's calls until now", 1, 0)
+    assert (now.what, now.count_before, now.count_after) == ("sender's calls", 0, 1)
+    assert 0 < (was.usd_month_each or 0) < (now.usd_month_each or 0)
+    (same,) = stack(cloud=cloud, config={"schedules": nightly}, base=base).idle
+    assert same == IdleCost("sender's calls", 1, 1, was.usd_month_each)
+    (gone,) = stack(cloud=cloud, config={}, base=base).idle
+    assert gone == IdleCost("sender's calls", 1, 0, was.usd_month_each)
+    (unknown,) = stack(cloud=cloud, region=None, config=both).idle
+    assert unknown.usd_month_each is None
+    assert stack(cloud=cloud, config={"schedules": {"nightly": {"template": "tiles", "cron": "0 2 30 2 *"}}}).idle == ()
