@@ -71,13 +71,6 @@ PLATFORM = (
         "Correct `_vpc` in components/aws/network.py, `principal` or `endpoint` in components/aws/account.py.",
     ),
     Check(
-        BOTH,
-        "Registry and file system take the stack's keys",
-        "registry: {kms_key: create}, file_systems: {shared: {kms_key: create}}; pulumi up as CI; push; write a file",
-        "no call is denied, and the cloud's descriptions of both name the keys.",
-        "AWS: `_by_storage` in components/aws/ci/tag_policies.py; GCP: AGENTS in components/gcp/bootstrap.py.",
-    ),
-    Check(
         AWS,
         "S3 copies a state to the replica",
         "tidemill-bootstrap:replica; pulumi up there and in a stack; "
@@ -97,12 +90,14 @@ PLATFORM = (
     ),
     Check(
         BOTH,
-        "Machines start with disks under a key",
-        "disks: {kms_key: create}; pulumi up; submit; then the same with a key of your own that admits what "
-        "docs/networks.md names",
-        "machines start with both keys, and the cloud's description of a machine's disk names the key.",
-        "A machine ends at once with Client.InvalidKMSKey (AWS), or the group's errors have a 403 of Cloud KMS (GCP): "
-        "correct whom the key admits, in components/aws/key.py or components/gcp/key.py.",
+        "Registry, file system and disks take the stack's keys",
+        "registry, disks: {kms_key: create}, file_systems: {shared: {kms_key: create}}; pulumi up as CI; push; write a "
+        "file; submit; then disks with a key of your own that admits what docs/networks.md names",
+        "no call is denied, machines start with both keys, and the cloud's descriptions of all three name the keys.",
+        "A call is denied: AWS: `_by_storage` in components/aws/ci/tag_policies.py; GCP: AGENTS in "
+        "components/gcp/bootstrap.py. A machine ends at once with Client.InvalidKMSKey (AWS), or the group's errors "
+        "have a 403 of Cloud KMS (GCP): correct whom the key admits, in components/aws/key.py or "
+        "components/gcp/key.py.",
     ),
     Check(
         BOTH,
@@ -137,6 +132,18 @@ PLATFORM = (
         "and `SERVICES` in components/aws/bootstrap.py. GCP: an API that is not ready yet is in "
         "components/gcp/bootstrap.py. A session's end that is told without a command: correct "
         "tidemill/clouds/aws/login.py or gcp/login.py.",
+    ),
+    Check(
+        BOTH,
+        "Times and files send templates, and the sender takes as long as its price counts",
+        "schedules: {often: {template: t, cron: '*/5 * * * *'}}, arrivals: {new: {template: u, prefix: URI}}; pulumi "
+        "up; put 'a b+ü.txt', a copy of it and a file of 100 MB below URI; after an hour: tidemill template history "
+        "t, then u; the REPORT lines of the function's log group, on GCP the latencies in the service's request log",
+        "each time has one job, and each file is in exactly one, by its own name; files are there a minute after "
+        "`settle_minutes`. A send takes about 30 seconds, and a look where nothing has arrived about half a second.",
+        "Seconds: SEND_SECONDS and TICK_SECONDS in components/sending.py. A file is missing or has another name: look "
+        "at a message of the queue, then tidemill/clouds/aws/events.py or gcp/events.py. No message: the bucket does "
+        "not send its events, or the pattern in components/aws/sending/arrivals.py is wrong.",
     ),
     Check(
         BOTH,
