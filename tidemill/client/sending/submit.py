@@ -67,7 +67,7 @@ def _submitted(site: Site, request: JobRequest, sent_by: SentBy | None) -> tuple
         request = _with_its_items(site, request, sent.job)
     checked = check(site, request)
     check_store(site.store)
-    spool, draft = _upload(site, request, checked)
+    spool, draft = _upload(site, request, checked, sent_by)
     check_paired(site.store, draft.state, spool)
     if checked.order:
         spool.reorder(checked.order)
@@ -160,11 +160,18 @@ def _difference(
     return found
 
 
-def _upload(site: Site, request: JobRequest, checked: CheckedRequest) -> tuple[Spool, JobSpec]:
-    """The items and the draft, with the objects of the files that were uploaded."""
+def _upload(site: Site, request: JobRequest, checked: CheckedRequest, sent_by: SentBy | None) -> tuple[Spool, JobSpec]:
+    """The items and the draft, with the objects of the files that were uploaded.
+
+    Raises:
+        CallerError: A template means files of the machine that sends it: others write its lists, and would get them.
+    """
     if checked.gathered.folder is None and not checked.inputs:
         return checked.gathered.spool, checked.draft
     with uploads(site, checked.gathered, checked.inputs, checked.draft.timeout_seconds) as bringing:
+        if sent_by and (bringing.amount.files or bringing.amount.there):
+            problem = f"Template {sent_by.template} has items or inputs that are files of the machine that sends it."
+            raise CallerError(problem, "Copy them into a store, and name their URIs.", what="items")
         if bringing.amount.files:
             if bringing.amount.large:
                 request.confirm(bringing.amount)

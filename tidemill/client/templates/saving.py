@@ -12,8 +12,9 @@ from pathlib import PurePath
 from typing import Any
 
 from tidemill import layout
-from tidemill.client.arguments import in_units
+from tidemill.client.arguments import in_units, mapping
 from tidemill.client.items.folders import WILD
+from tidemill.client.keywords import KEYWORDS
 from tidemill.client.sending.check import CheckedSettings, check_place, check_settings
 from tidemill.client.site import Site
 from tidemill.code import upload_as
@@ -35,6 +36,8 @@ _REFUSED = {
     "secrets": "A stack sends its templates without a person, so it has no personal secrets. Its owner declares a "
     "secret of the team under tidemill:queues.<queue>.secrets.",
 }
+KEPT = KEYWORDS - _REFUSED.keys() - _TRAVELS - _OF_ONE_CALL
+"""Settings of a template."""
 _SIMPLE = (str, int, float)
 _ITEMS_FIX = "Copy it into a store, and give its prefix or a pattern, such as s3://bucket/prefix/**.jpg."
 
@@ -103,24 +106,37 @@ def _listed(value: Any) -> Any:
 
 
 def _check_items(site: Site, settings: dict[str, Any]) -> None:
-    """Refuse items and inputs that are files of this machine, which nothing that sends a template has. On a pipeline of
-    this machine they get their full paths."""
+    """Refuse items and inputs that are files of this machine, which nothing that sends a template has."""
     items = settings.get("items", [])
     if items == "-":
         raise CallerError("items is '-', and a template is sent without a person.", _ITEMS_FIX, what="items")
+    if isinstance(items, list):
+        there = next((item for item in items if isinstance(item, str) and _is_here(item)), None)
+        if there is not None and not site.local:
+            raise CallerError(f"items: {there!r} is a file of this machine.", _ITEMS_FIX, what="items", value=there)
+    check_places(site, settings)
+
+
+def _is_here(item: str) -> bool:
+    return "://" not in item and os.path.lexists(item)
+
+
+def check_places(site: Site, settings: dict[str, Any]) -> None:
+    """Refuse settings that name files of this machine, or somebody to tell whom the stack does not name. On a pipeline
+    of this machine items and inputs get their full paths.
+
+    It is checked at each send, too: others may have written the template, and what sends it reads its own files.
+    """
+    items = settings.get("items", [])
     if isinstance(items, str) and not _URI.match(items):
         settings["items"] = _local(site, "items", items)
     elif not isinstance(items, (str, list)) or any(not isinstance(item, str) for item in items):
         allowed = "a prefix, a pattern or a list of a store, or texts"
         raise CallerError.about("items", items, allowed, "Give values in a list in a store (.jsonl).")
-    elif isinstance(items, list):
-        there = next((item for item in items if "://" not in item and os.path.lexists(item)), None)
-        if there is not None and not site.local:
-            raise CallerError(f"items: {there!r} is a file of this machine.", _ITEMS_FIX, what="items", value=there)
-    for name, value in settings.get("inputs", {}).items():
+    for name, value in mapping("inputs", settings.get("inputs")).items():
         if isinstance(value, str) and "://" not in value:
             settings["inputs"][name] = _local(site, f"inputs.{name}", value)
-    if "notify" in settings and settings["notify"] not in site.descriptor.channels:
+    if "notify" in settings and settings["notify"] not in [*site.descriptor.channels]:
         known = ", ".join(sorted(site.descriptor.channels)) or "it has none"
         fix = "The stack's owner declares channels under tidemill:monitoring.job_channels."
         raise CallerError("notify must be a channel of this pipeline in a template: " + known + ".", fix, what="notify")

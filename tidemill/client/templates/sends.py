@@ -9,14 +9,15 @@ from typing import Any, Literal
 
 from tidemill import layout
 from tidemill.client.journal import newest_specs
-from tidemill.client.keywords import KEYWORDS
 from tidemill.client.sending.identity import sent_job
 from tidemill.client.sending.submit import submitted
 from tidemill.client.site import Log, Site
+from tidemill.client.templates.saving import KEPT, check_places
 from tidemill.clouds.account import ignore
 from tidemill.code import fetched
 from tidemill.errors import CallerError
 from tidemill.job import Predecessor, SentBy
+from tidemill.ledger.documents import TamperedError
 from tidemill.ledger.gate import look
 from tidemill.request import JobRequest
 from tidemill.templates.moments import with_time
@@ -154,18 +155,23 @@ def request_of(site: Site, template: Template, time: datetime, log: Log) -> JobR
     """The request of a template for a time, whose zone is that of its texts.
 
     Raises:
-        CallerError: A newer Tidemill has saved it.
+        TamperedError: Its code is not what was saved.
+        CallerError: A newer Tidemill has saved it, or it means files of the machine that sends it.
     """
     settings = with_time(template.settings, time)
-    if unknown := sorted(settings.keys() - KEYWORDS):
+    if unknown := sorted(settings.keys() - KEPT):
         raise CallerError(
             f"Template {template.name}@{template.version} has settings that this Tidemill does not know: "
             f"{', '.join(unknown)}.",
             "Update it; a stack's own sender is updated by `pulumi up`.",
             what="template",
         )
+    check_places(site, settings)
     code = None
     if template.code:
-        code = fetched(site.store, layout.template_code(template.name, template.code), template.code_origin)
+        name = layout.template_code(template.name, template.code)
+        code = fetched(site.store, name, template.code_origin)
+        if code.sha256 != template.code:
+            raise TamperedError(f"{site.store.uri_of(name)} is not what was saved: its SHA-256 differs.")
     whole: dict[str, Any] = {"command": None, "items": (), **settings}
     return JobRequest(**whole, name=template.name, code=code, log=log)

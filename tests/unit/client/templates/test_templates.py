@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,8 @@ from tests.stored import read_items
 from tests.unit.template_fakes import COMMAND, World
 from tidemill import layout
 from tidemill.errors import CallerError
+from tidemill.ledger.documents import TamperedError
+from tidemill.templates.template import Template, add_version
 
 DAYS = ["s3://raw/2026/11/22/a.jpg", "s3://raw/2026/11/23/b.jpg", "s3://raw/2026/11/23/deep/c.jpg", "s3://raw/x.jpg"]
 
@@ -155,6 +158,54 @@ def test_what_cannot_be_sent(world: World, call: Any, said: str) -> None:
     with pytest.raises(CallerError, match=said):
         call(world.pipeline.templates)
     assert not list(world.store.list("sends"))
+
+
+@pytest.mark.parametrize(
+    ("forged", "said"),
+    [
+        ({"items": "SECRET"}, "a path of this machine"),
+        ({"items": "file://SECRET"}, "a path of this machine"),
+        ({"items": ["SECRET"]}, "files of the machine"),
+        ({"items": ["file://SECRET"]}, "files of the machine"),
+        ({"items": "s3://raw/list.txt"}, "files of the machine"),
+        ({"inputs": {"model": "SECRET"}}, "a path of this machine"),
+        ({"inputs": {"model": "file://SECRET"}}, "files of the machine"),
+        ({"inputs": ["SECRET"]}, "inputs"),
+        ({"libs": ["FOLDER"]}, "libs"),
+        ({"code": "FOLDER"}, "code"),
+        ({"secrets": ["HF_TOKEN"]}, "secrets"),
+        ({"name": "weekly"}, "name"),
+        ({"watch": "x", "confirm": "x", "log": "x"}, "confirm, log, watch"),
+        ({"notify": "https://hooks.example.com/1"}, "a channel"),
+        ({"notify": ["x"]}, "a channel"),
+    ],
+)
+def test_a_template_that_others_have_written_gives_them_nothing_of_who_sends_it(
+    world: World, tmp_path: Path, forged: dict[str, Any], said: str
+) -> None:
+    secret = tmp_path / "credentials"
+    secret.write_text("top secret")
+    put = json.loads(json.dumps(forged).replace("SECRET", str(secret)).replace("FOLDER", str(tmp_path)))
+    store, name = world.buckets.locate("s3://raw/list.txt")
+    store.put(name, str(secret).encode())
+    settings = {"command": ["cat", "{input}"], "queue": "cpu", "items": ["s3://raw/a"], **put}
+    add_version(world.store, Template(name="nightly", version=1, saved_by="eve", saved_at=world.now, settings=settings))
+    with pytest.raises(CallerError, match=said):
+        world.pipeline.templates.send("nightly", "2026-11-22")
+    assert not any(b"top secret" in world.store.get(name) for name in world.store.list(""))
+    assert not list(world.store.list("uploads"))
+
+
+def test_code_that_was_exchanged_is_not_sent(world: World, tmp_path: Path) -> None:
+    (tmp_path / "tile.py").write_text("print(1)")
+    (tmp_path / "other.py").write_text("print(2)")
+    first = world.save(code=tmp_path)
+    (tmp_path / "other.py").write_text("print(3)")
+    second = world.save(code=tmp_path)
+    first_name, second_name = (layout.template_code("nightly", str(each.code)) for each in (first, second))
+    world.store.put(second_name, world.store.get(first_name))
+    with pytest.raises(TamperedError, match="SHA-256"):
+        world.pipeline.templates.send("nightly", "2026-11-22")
 
 
 class KilledError(BaseException):
