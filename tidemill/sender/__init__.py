@@ -13,7 +13,7 @@ from typing import Any
 from tidemill import clouds
 from tidemill.client.site import Site, read_site
 from tidemill.clouds.events import ArrivalEvents
-from tidemill.errors import CallerError, CloudError
+from tidemill.errors import CallerError
 
 _FORM = '{"schedule": NAME, "time": TIME} or {"arrivals": true}'
 
@@ -54,16 +54,16 @@ def answer(
 
 
 def _look(site: Site, open_events: Callable[..., ArrivalEvents] | None) -> list[dict[str, Any]]:
-    """Look at all arrivals of a stack. One whose queue does not answer does not hold the others up."""
+    """Look at all arrivals of a stack. One that fails does not hold the others up: people write templates and notes."""
     from tidemill.sender.arrivals import ArrivalSender
 
     open_one = open_events or _of_cloud(site)
-    answers, errors = list[dict[str, Any]](), list[CloudError]()
+    answers, errors = list[dict[str, Any]](), list[Exception]()
     for name, arrival in site.descriptor.arrivals.items():
         try:
             if arrival.queue:
                 answers.append(ArrivalSender(site, name, arrival, open_one(site.descriptor, arrival.queue)).look())
-        except CloudError as error:
+        except Exception as error:
             errors.append(error)
     if errors:
         raise errors[0]

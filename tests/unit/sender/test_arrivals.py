@@ -143,17 +143,20 @@ def test_jobs_that_write_where_their_objects_arrive_are_refused(monkeypatch: pyt
     assert (send["outcome"], "where its objects arrive" in send["reason"]) == ("failed", True)
 
 
-def test_a_queue_that_does_not_answer_does_not_hold_up_others(world: World) -> None:
+@pytest.mark.parametrize("error", [CloudError("SQS does not answer."), TypeError("SQS is a list.")], ids=type)
+def test_a_queue_that_does_not_answer_does_not_hold_up_others(world: World, error: Exception) -> None:
     tiles = world.pipeline.descriptor.arrivals["tiles"]
+    world.pipeline.descriptor.arrivals.clear()
     world.pipeline.descriptor.arrivals["broken"] = tiles.model_copy(update={"queue": "broken"})
+    world.pipeline.descriptor.arrivals["tiles"] = tiles
     world.arrive("a.jpg")
 
     def open_events(descriptor: Any, queue: str) -> Any:
         if queue == "broken":
-            raise CloudError("SQS does not answer.")
+            raise error
         return world.events
 
-    with pytest.raises(CloudError, match="SQS"):
+    with pytest.raises(type(error), match="SQS"):
         answer(world.pipeline.site, {"arrivals": True}, open_events)
     assert not world.events.waiting
 
