@@ -148,7 +148,7 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     for keyword in ("tags", "inputs", "metrics", "env"):
         asked[keyword] = pairs(keyword, asked[keyword])
     asked["state"] = _state(asked)
-    return asked | {"command": command, "log": remarks(ctx)}
+    return asked | {"command": command, "log": remarks(ctx.command)}
 
 
 def _state(asked: dict[str, Any]) -> dict[str, Any] | bool:
@@ -161,9 +161,9 @@ def _state(asked: dict[str, Any]) -> dict[str, Any] | bool:
     return given if wanted else False
 
 
-def remarks(ctx: click.Context) -> Callable[[str], None]:
+def remarks(command: click.Command) -> Callable[[str], None]:
     """Show remarks of the SDK, with the flags of the command."""
-    return lambda text: click.echo(as_typed(text, flags_of(ctx.command)), err=True)
+    return lambda text: click.echo(as_typed(text, flags_of(command)), err=True)
 
 
 def rehearsed(asked: dict[str, Any], reclaim_seconds: float | None) -> dict[str, Any]:

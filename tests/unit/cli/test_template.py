@@ -1,17 +1,20 @@
 """The commands of templates. What this cannot prove: a stack's own sender."""
 
 import json
+import os
 
 import pytest
 
 from tidemill.cli import main
+from tidemill.cli.options import load
+from tidemill.descriptor import SPEC_VERSION
 
 SAVE = ["template", "save", "nightly", "--queue", "cpu", "s3://raw/{time:%d}.jpg", "--json", "--", "x", "{uri}"]
 
 
 @pytest.fixture
 def run(installed, capsys):
-    installed()
+    installed(max_spec=SPEC_VERSION)
 
     def run(*arguments, code=0):
         assert main([*arguments]) == code
@@ -36,6 +39,13 @@ def test_a_template_is_saved_sent_listed_paused_and_removed(run):
     assert run("templates", "--json")["templates"][0]["last"]["job"] == job
     run("template", "rm", "nightly")
     assert run("templates", "--json") == {"templates": []}
+
+
+def test_a_template_has_what_a_job_may_ask_of_a_queue(run):
+    run(*SAVE[:3], "--queue", "cpu", "--memory-max", "4G", "--start-within", "6h", "s3://raw/1.jpg", "--", "x", "{uri}")
+    job = run("template", "send", "nightly", "--json")["job"]
+    spec = load(os.environ["TIDEMILL_PIPELINE"]).job(job).spec
+    assert (spec.memory_max_mib, spec.start_within_seconds) == (4096, 21_600)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tidemill.cli.job_options import (
     arguments_of,
     how_it_runs,
     options,
-    place,
+    place_of_job,
     remarks,
     what_runs,
 )
@@ -46,7 +46,7 @@ class SavedProgram(ProgramAfterDashes):
     epilog="Example: tidemill template save nightly --items 's3://raw/{time:%Y/%m/%d}/**.jpg' -- wc -c {input}",
 )
 @click.argument("template")
-@place
+@place_of_job
 @options("image")
 @what_runs
 @options("slots")
@@ -57,8 +57,9 @@ class SavedProgram(ProgramAfterDashes):
 def save(ctx: click.Context, /, *, template: str, pipeline: str | None, as_json: bool, **given: Any) -> int:
     """Keep a submit: PROGRAM runs once for every item of each send.
 
-    Items, inputs, --output and PROGRAM may hold the time that a send is for, as {time:%Y/%m/%d}; {time-1d:%Y/%m/%d} is
-    the day before. Code is uploaded now; items and inputs are in a store. Without items it sends files that arrive.
+    Items, inputs, --output, --env, --tag and PROGRAM may hold the time that a send is for, as {time:%Y/%m/%d};
+    {time-1d:%Y/%m/%d} is the day before. Code is uploaded now; items and inputs are in a store. Without items it
+    sends files that arrive.
     """
     asked = arguments_of(ctx, given)
     saved = load(pipeline).templates.save(template, asked.pop("command"), asked.pop("items"), **asked)
@@ -74,14 +75,11 @@ def save(ctx: click.Context, /, *, template: str, pipeline: str | None, as_json:
 @click.option("--at", metavar="TIME", help="Day or time that it is for: 2026-11-23, 2026-11-23T02:00. Default: now.")
 @click.option("--schedule", metavar="SCHEDULE", help="Which schedule's time is meant, where several send it.")
 @common
-@click.pass_context
-def send(
-    ctx: click.Context, /, *, name: str, at: str | None, schedule: str | None, pipeline: str | None, as_json: bool
-) -> int:
+def send(*, name: str, at: str | None, schedule: str | None, pipeline: str | None, as_json: bool) -> int:
     """Send a template by hand. For a time of a schedule it is the schedule's own job."""
     from tidemill.cli.commands.submit import show_sent
 
-    job = load(pipeline).templates.send(name, at, schedule=schedule, log=remarks(ctx))
+    job = load(pipeline).templates.send(name, at, schedule=schedule, log=remarks(save))
     return show_sent(job, as_json, pipeline)
 
 
