@@ -11,11 +11,15 @@ from tidemill.errors import CallerError
 
 _TIME = re.compile(r"\{time([^{}:]*)(?::([^{}]*))?\}")
 _SHIFT = re.compile(r"([+-])(\d{1,4})([hd])")
+_MISSPELT = re.compile(r"\{[^{}:]*:[^{}]*%[^{}]*\}")
 _CODES = "YmdHMSjyGVu"
 """Format codes whose texts do not depend on a machine's language."""
 _ALLOWED = "{time:FORMAT} or {time-1d:FORMAT}, with a format of " + ", ".join(f"%{code}" for code in _CODES)
-_TIMED = ("items", "inputs", "output", "command")
+_TIMED = ("items", "inputs", "output", "command", "env", "tags")
 """Settings whose texts may hold the time."""
+_PLACES = ("items", "output")
+"""Those in which braces with a format are a time that is misspelt, and not a text for the program."""
+_FIX = "Write the time as in s3://raw/{time:%Y/%m/%d}/**.jpg."
 
 
 def with_time(settings: Mapping[str, Any], time: datetime) -> dict[str, Any]:
@@ -39,6 +43,8 @@ def before_time(text: str) -> str:
 
 def _filled(key: str, value: Any, time: datetime) -> Any:
     if isinstance(value, str):
+        if key in _PLACES and (other := _MISSPELT.search(_TIME.sub("", value))):
+            raise CallerError.about(key, other[0], _ALLOWED, _FIX)
         return _TIME.sub(lambda found: _written(key, found, time), value)
     if isinstance(value, Mapping):
         return {name: _filled(f"{key}.{name}", each, time) for name, each in value.items()}
@@ -50,8 +56,7 @@ def _written(key: str, found: re.Match[str], time: datetime) -> str:
     moved = _SHIFT.fullmatch(shift)
     codes = re.findall(r"%(.?)", form or "", re.DOTALL)
     if (shift and not moved) or not codes or any(code not in _CODES or not code for code in codes):
-        fix = "Write the time as in s3://raw/{time:%Y/%m/%d}/**.jpg."
-        raise CallerError.about(key, found[0], _ALLOWED, fix)
+        raise CallerError.about(key, found[0], _ALLOWED, _FIX)
     return _moved(time, moved).strftime(form)
 
 
