@@ -40,7 +40,7 @@ class Templates:
         Args:
             name: Of the template and of its jobs: lower-case letters, digits and dashes.
             command: See `submit`, like `items`. Their texts may hold the time that a send is for: `{time:%Y/%m/%d}`, or
-                `{time-1d:%Y/%m/%d}` for the day before.
+                `{time-1d:%Y/%m/%d}` for the day before. So may those of inputs, `output`, `env` and `tags`.
             items: None for a template that sends files as they arrive.
             settings: Others of `submit`, such as `queue`, `code` or `max_usd`.
 
@@ -106,7 +106,7 @@ class Templates:
         return find_template(self._site.store, name)
 
     def history(self, name: str, limit: int = 20) -> Sequence[SendRow]:
-        """The newest sends of a template and their outcomes, the newest first.
+        """The newest sends of a template and their outcomes, the newest first, also of one that was removed.
 
         Raises:
             CallerError: There is no such template.

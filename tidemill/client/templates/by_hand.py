@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from tidemill.client.items.source import NoItemsError
 from tidemill.client.site import Log, Site
 from tidemill.client.templates.sends import Send, send
 from tidemill.descriptor import Schedule
@@ -18,6 +19,8 @@ from tidemill.templates.times import due_before, on_day
 
 _AT = "a day or time such as 2026-11-23 or 2026-11-23T02:00"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_AHEAD = timedelta(days=1)
+"""What is day here may not be day in the zone of a send."""
 
 
 def send_by_hand(site: Site, reference: str, at: str | datetime | None, schedule: str | None, log: Log) -> SendNote:
@@ -29,7 +32,14 @@ def send_by_hand(site: Site, reference: str, at: str | datetime | None, schedule
     wanted = _wanted(site, reference, template.name, at, schedule)
     if (pause := newest_pause(site.store, template.name)) and pause.paused:
         log(f"{template.name} is {pause.words()}; it is sent because you say so.")
-    note = send(site, wanted, wanted.notes(site).find(wanted.key).kinds, log=log)
+    try:
+        note = send(site, wanted, wanted.notes(site).find(wanted.key).kinds, log=log)
+    except CallerError as error:
+        # What a person tries for a schedule's time, its next call tries again.
+        if wanted.trigger == "hand":
+            outcome = "skipped" if isinstance(error, NoItemsError) else "failed"
+            wanted.note(site, outcome, template.version, str(error))
+        raise
     if wanted.trigger != "hand":
         log(f"{note.job} is the job of {wanted.trigger} for {wanted.time:%Y-%m-%d %H:%M %Z}.")
     return note
@@ -44,7 +54,11 @@ def _wanted(site: Site, reference: str, name: str, at: str | datetime | None, sc
     }
     if schedule is not None and schedule not in schedules:
         known = [key for key, one in site.descriptor.schedules.items() if one.template.partition("@")[0] == name]
-        raise CallerError.unknown("schedule", schedule, f"this stack of template {name}", known)
+        if not known:
+            raise CallerError(
+                "schedule is given, and no schedule sends this template.", "Leave it out.", what="schedule"
+            )
+        raise CallerError.unknown("schedule", schedule, f"this stack for template {name}", known)
     zones = {one.timezone for one in schedules.values()}
     zone = ZoneInfo(zones.pop()) if len(zones) == 1 else UTC
     if at is None:
@@ -61,7 +75,12 @@ def _wanted(site: Site, reference: str, name: str, at: str | datetime | None, sc
         if due > now:
             raise CallerError.about("at", str(at), f"before now, {now:%Y-%m-%dT%H:%M %Z}", "Wait for the schedule.")
         return Send(schedules[key].template, f"schedule {key}", due, cron=cron_of(schedules[key]))
-    return Send(reference, "hand", time if time.tzinfo else time.replace(tzinfo=zone))
+    zoned, now = time if time.tzinfo else time.replace(tzinfo=zone), site.account.at()
+    if zoned > now + _AHEAD:
+        raise CallerError.about(
+            "at", str(at), f"at most a day after now, {now:%Y-%m-%dT%H:%M %Z}", "Give an earlier one."
+        )
+    return Send(reference, "hand", zoned)
 
 
 def cron_of(schedule: Schedule) -> str:
@@ -95,13 +114,23 @@ def _due(schedules: Mapping[str, Schedule], time: datetime, *, whole_day: bool) 
 
 def set_paused(site: Site, name: str, reason: str, *, paused: bool) -> bool:
     """See `Templates.pause` and `Templates.resume`."""
-    template = find_template(site.store, name)
+    template = _whole(site, name)
     pause = Pause(paused=paused, by=site.account.user(), at=site.account.at(), reason=reason)
     return add_pause(site.store, template.name, pause)
 
 
 def remove_template(site: Site, name: str) -> None:
     """See `Templates.remove`."""
-    newest = find_template(site.store, name)
+    newest = _whole(site, name)
     gone = Template(name=newest.name, version=1, saved_by=site.account.user(), saved_at=site.account.at(), removed=True)
     add_version(site.store, gone)
+
+
+def _whole(site: Site, name: str) -> Template:
+    """The newest version of a template. What is done to a template is done to all of its versions."""
+    template = find_template(site.store, name)
+    if name != template.name:
+        raise CallerError.about(
+            "template", name, "the name of a template, without a version", f"Write {template.name}."
+        )
+    return template

@@ -12,7 +12,7 @@ from tidemill.client.site import Site
 from tidemill.job import NAME_PATTERN
 from tidemill.templates.notes import SendNote, TriggerNotes
 from tidemill.templates.pauses import newest_pause
-from tidemill.templates.template import find_template, newest_template, template_names
+from tidemill.templates.template import find_template, newest_template, template_names, versions
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,9 @@ def senders_of(site: Site, template: str) -> list[str]:
 
 def send_rows(site: Site, name: str, limit: int) -> list[SendRow]:
     """See `Templates.history`."""
-    return _sends(site, find_template(site.store, name).name, limit)
+    # What a removed template has sent stays.
+    gone = isinstance(name, str) and re.match(NAME_PATTERN, name) and versions(site.store, name)
+    return _sends(site, name if gone else find_template(site.store, name).name, limit)
 
 
 def send_remarks(site: Site, name: str) -> list[str]:
@@ -103,7 +105,11 @@ def send_remarks(site: Site, name: str) -> list[str]:
     said, pause = list[str](), newest_pause(site.store, name)
     if pause and pause.paused:
         said.append(f"Template {name} is {pause.words()}. `tidemill template resume {name}` sends it again.")
-    for row in _sends(site, name, 1):
+    rows = _sends(site, name, 1)
+    if not rows:
+        by = ", ".join(senders_of(site, name)) or "hand"
+        said.append(f"Template {name} has never been sent. It is sent by {by}.")
+    for row in rows:
         if row.outcome not in ("sent", "begun"):
             when = row.time[:16].replace("T", " ")
             said.append(f"The send of template {name} by {row.trigger} for {when} was {row.outcome}: {row.reason}")

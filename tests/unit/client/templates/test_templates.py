@@ -53,6 +53,20 @@ def test_a_time_that_no_schedule_has_is_a_send_by_hand(world: World) -> None:
     assert world.pipeline.templates.send("nightly").id != job.id
 
 
+def test_what_becomes_of_a_send_by_hand_is_noted_and_it_may_be_tried_again(world: World) -> None:
+    world.save(env={"DAY": "{time:%Y-%m-%d}"}, tags={"day": "{time-1d:%d}"})
+    assert world.pipeline.templates.remarks("nightly") == [
+        "Template nightly has never been sent. It is sent by schedule nightly."
+    ]
+    with pytest.raises(CallerError, match="There are no items"):
+        world.pipeline.templates.send("nightly", "2026-11-21T09:00")
+    assert world.outcomes() == [("2026-11-21", "skipped")]
+    world.buckets.put("s3://raw/2026/11/21/a.jpg")
+    spec = world.pipeline.templates.send("nightly", "2026-11-21T09:00").spec
+    assert (spec.env["DAY"], spec.tags["day"]) == ("2026-11-21", "20")
+    assert world.outcomes() == [("2026-11-21", "sent")]
+
+
 def test_code_travels_by_content_and_a_version_is_kept(world: World, tmp_path: Path) -> None:
     (tmp_path / "tile.py").write_text("print(1)")
     (tmp_path / "requirements.txt").write_text("numpy")
@@ -99,6 +113,7 @@ def test_a_removed_template_is_not_sent_until_it_is_saved_again(world: World) ->
     with pytest.raises(CallerError, match="no template 'nightly'"):
         world.pipeline.templates.send("nightly", "2026-11-23")
     assert world.pipeline.templates.list() == []
+    assert world.outcomes() == [("2026-11-22", "sent")]
     assert world.save().version == 3
     assert [row.last and row.last.outcome for row in world.pipeline.templates.list()] == ["sent"]
 
@@ -115,6 +130,8 @@ def test_a_removed_template_is_not_sent_until_it_is_saved_again(world: World) ->
         ({"force": True}, "force is given"),
         ({"items": "s3://raw/{time}/**.jpg"}, "items is '{time}'"),
         ({"items": "s3://raw/{time:%Q}/**.jpg"}, "%Q"),
+        ({"items": "s3://raw/{tiem:%Y}/**.jpg"}, "items is '{tiem:%Y}'"),
+        ({"env": {"DAY": "{time}"}}, "env.DAY is '{time}'"),
         ({"items": "s3://raw/{time-1w:%d}/**.jpg"}, "time-1w"),
         ({"items": "s3://other/{time:%d}/*.jpg"}, "items is 's3://other"),
         ({"items": "s3://rawer/*.jpg"}, "tidemill:data.read"),
@@ -148,7 +165,10 @@ def test_a_mistake_is_refused_before_anything_is_kept(world: World, changes: dic
         (lambda templates: templates.send("Nightly"), "template is 'Nightly'"),
         (lambda templates: templates.send("nightly", "yesterday"), "at is 'yesterday'"),
         (lambda templates: templates.send("nightly", "2027-01-01"), "before now"),
+        (lambda templates: templates.send("nightly", "2062-11-23T09:00"), "at most a day after now"),
         (lambda templates: templates.send("nightly", schedule="weekly"), "no schedule 'weekly'"),
+        (lambda templates: templates.remove("nightly@1"), "without a version"),
+        (lambda templates: templates.pause("nightly@1"), "without a version"),
         (lambda templates: templates.pause("other"), "no template"),
         (lambda templates: templates.history("other"), "no template"),
     ],
