@@ -123,6 +123,11 @@ def _queue(stack: str, **context: str) -> Thing:
     return _named("batch", f"the queue of {stack}", f"job-queue/{stack}-cpu-queue-{SUFFIX}", **context)
 
 
+def _spot_queue(stack: str, **context: str) -> Thing:
+    name = f"job-queue/{stack}-cpu-market-spot-{SUFFIX}"
+    return _named("batch", f"the job queue for Spot of {stack}", name, **context)
+
+
 def _definition(stack: str, **context: str) -> Thing:
     name = f"job-definition/{stack}-cpu-default-{SUFFIX}:1"
     return _named("batch", f"a job definition of {stack}", name, **context)
@@ -323,6 +328,10 @@ PROBES = [
         no("batch:SubmitJob", _queue("audio-dev", **ASKED), "The queue is another team's."),
         no("batch:SubmitJob", _definition("audio-dev", **ASKED), "Its roles are another team's."),
         no("batch:SubmitJob", _queue("vision-prod", **ASKED), "The queue is another environment's."),
+        yes("batch:SubmitJob", _spot_queue("vision-dev", **ASKED), "Its owner lists Spot under per_job.markets."),
+        no("batch:SubmitJob", _spot_queue("audio-dev", **ASKED), "The queue is another team's."),
+        no("batch:SubmitJob", _spot_queue("vision-prod", **ASKED), "The queue is another environment's."),
+        no("batch:UpdateJobQueue", _spot_queue("vision-dev"), "Queues are the stack's."),
         yes("batch:TagResource", NEW, "A job that SubmitJob makes gets the team's tag."),
         yes("batch:TagResource", STRAY, "It looks like a job that SubmitJob makes: a known limit (ADR 26)."),
         no("batch:TagResource", CLAIM_AUDIOS, "A user who tags a job for their own team could end it."),
@@ -400,6 +409,7 @@ PROBES = [
         no("s3:PutObject", BUCKET, "It is under data.read and not under data.write."),
         no("s3:GetObject", OTHERS_BUCKET, "The stack file does not list it."),
         no("batch:SubmitJob", _queue("vision-dev", **ASKED), "User code starts no jobs."),
+        no("batch:SubmitJob", _spot_queue("vision-dev", **ASKED), "User code starts no jobs."),
         yes("sns:Publish", CHANNEL_TOPIC, "The worker of a job's last chunk tells its end."),
         no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
         no("sns:Subscribe", CHANNEL_TOPIC, "Nothing on a machine reads what others were told."),

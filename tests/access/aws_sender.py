@@ -21,6 +21,12 @@ def _queue(key: str, stack: str = "vision-dev") -> Thing:
     return Thing(f"the queue {key} of {stack}", of_account("batch", name), ASKED)
 
 
+SPOT_QUEUE, AUDIOS_SPOT_QUEUE = (
+    Thing(
+        f"the job queue for Spot of {stack}", of_account("batch", f"job-queue/{stack}-cpu-market-spot-{SUFFIX}"), ASKED
+    )
+    for stack in ("vision-dev", "audio-dev")
+)
 FUNCTION, PRODS_FUNCTION, OTHER_FUNCTION = (
     Thing(text, of_account("lambda", f"function:{name}"))
     for text, name in (
@@ -60,6 +66,8 @@ PROBES: list[Probe] = [
     *of(
         "sender",
         yes("batch:SubmitJob", _queue("cpu"), "Its schedule names the queue."),
+        yes("batch:SubmitJob", SPOT_QUEUE, "A template may ask for the market."),
+        no("batch:SubmitJob", AUDIOS_SPOT_QUEUE, "The queue is another team's."),
         no("batch:SubmitJob", _queue("arm"), "No schedule and no arrivals name the queue."),
         no("batch:SubmitJob", _queue("cpu", "audio-dev"), "The queue is another team's."),
         no("batch:SubmitJob", _queue("cpu", "vision-prod"), "The queue is another environment's."),

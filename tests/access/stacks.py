@@ -92,6 +92,7 @@ def documents() -> Mapping[str, list[Document]]:
         "tidemill:queues": {
             "cpu": {
                 **cpu,
+                "per_job": {"markets": ["spot"]},
                 "secrets": {"HF_TOKEN": secret},
                 "mounts": {"shared": {"file_system": "shared", "path": "/mnt/shared"}},
             },
