@@ -32,7 +32,7 @@ from tidemill.client.upload.versions import Versions, versions_of
 from tidemill.code import CodeArchive, upload
 from tidemill.ending.address import keep_address
 from tidemill.errors import CallerError, StoreMissingError
-from tidemill.figures import counted
+from tidemill.figures import counted, duration
 from tidemill.job import JobSpec, SentBy
 from tidemill.ledger import Ledger
 from tidemill.manifest import ManifestIndex, ManifestInfo, read_items, read_lines, write_frames
@@ -219,8 +219,8 @@ def _send(
             )
     else:
         _check_repeated(ledger, spec, existing)
-    if existing and existing.notify != spec.notify:
-        log(f"{spec.job} was sent before: {existing.notify.to if existing.notify else 'no one'} is told when it ends.")
+    if existing:
+        _tell_kept(existing, spec, log)
     job = _enqueued(site, existing or ledger.spec())
     spec = job.spec
     if spec.limit and (note := ledger.cancellation()):
@@ -233,6 +233,23 @@ def _send(
         for words in job.stale():
             log(f"{words} `changed=True` runs what has changed, `force=True` every item, as another job.")
     return job
+
+
+def _tell_kept(existing: JobSpec, spec: JobSpec, log: Log) -> None:
+    """Tell which settings a job that is there keeps, where a submit of the same job asks for others."""
+    if existing.notify != spec.notify:
+        log(f"{spec.job} was sent before: {existing.notify.to if existing.notify else 'no one'} is told when it ends.")
+    kept = {
+        "market": existing.market and existing.market.replace("_", "-"),
+        "start_within_seconds": existing.start_within_seconds and duration(existing.start_within_seconds),
+    }
+    words = [
+        f"`{key}` is {value or 'not set'}"
+        for key, value in kept.items()
+        if getattr(existing, key) != getattr(spec, key)
+    ]
+    if words:
+        log(f"{spec.job} was sent before and keeps what it has: {', '.join(words)}.")
 
 
 def _enqueued(site: Site, spec: JobSpec) -> Job:

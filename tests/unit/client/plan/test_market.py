@@ -8,6 +8,7 @@ from tests.unit.client_fakes import ARN, pipeline, queue, uris
 from tidemill.client import Pipeline
 from tidemill.descriptor import AwsQueue, Queue, Rung
 from tidemill.errors import CallerError
+from tidemill.request import with_flags
 from tidemill.services.batch.backend import submit_request
 
 LADDER = [Rung(market="spot", max_cpus=64), Rung(market="on_demand", max_cpus=16)]
@@ -52,8 +53,17 @@ def test_an_estimate_and_a_limit_count_the_rungs_of_the_market(made):
 
 def test_the_market_does_not_change_which_job_it_is(made):
     target, _ = made
-    first = target.submit(COMMAND, uris(1), queue="cpu", name="tiles", market="spot")
-    assert target.submit(COMMAND, uris(1), queue="cpu", name="tiles", market="on-demand").id == first.id
+    asked = {"queue": "cpu", "name": "tiles"}
+    first = target.submit(COMMAND, uris(1), market="spot", start_within="6h", **asked)
+    said = []
+    again = target.submit(COMMAND, uris(1), market="on-demand", log=said.append, **asked)
+    assert (again.id, again.spec.market) == (first.id, "spot")
+    line = f"{first.id} was sent before and keeps what it has: `market` is spot, `start_within_seconds` is 6 h."
+    assert line in said
+    assert "`--market` is spot, `--start-within` is 6 h" in with_flags(line)
+    said.clear()
+    target.submit(COMMAND, uris(1), market="spot", start_within="6h", log=said.append, **asked)
+    assert not [each for each in said if "keeps" in each]
 
 
 @pytest.mark.parametrize(("market", "allowed"), [("on-demand", "spot"), ("on_demand", "spot"), ("cheap", "spot")])
