@@ -135,7 +135,7 @@ CAUSES = (
     Cause("L3", "act", "most items fail", "the newest 200 outcomes",
         "`tidemill failures JOB`; cancel, correct, submit again"),
     Cause("L4", "act", "items run out of memory, or kill their worker",
-        "reasons of failed items, and attempts that died", "submit with a larger `memory_mib`"),
+        "reasons of failed items, and attempts that died", "submit with a larger `memory_mib`, or `memory_max_mib`"),
     # Speed.
     Cause("L5", "act", "one chunk holds up the end", "attempt markers of the last chunks",
         "`tidemill logs JOB --item N`; a shorter `timeout_seconds` next time"),

@@ -68,6 +68,8 @@ class JobFacts:
         done: Chunks that were committed within half an hour.
         speed: Items per second over ten minutes, and the median of earlier ten minutes; None when too few ended.
         memory_mib: Memory that the job asks for an item.
+        memory_max_mib: The most that an item may have where it needs more; 0 where none may.
+        grows: Items that ran out of memory may have more, once all have ended and somebody waits.
         fits: The descriptor has a machine type that holds one of its containers; None when that is unknown.
         cpus: CPUs of one of its containers.
     """
@@ -103,6 +105,8 @@ class JobFacts:
     done: int = 0
     speed: tuple[float, float] | None = None
     memory_mib: int = 0
+    memory_max_mib: int = 0
+    grows: bool = False
     fits: bool | None = None
     cpus: int = 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemill.explain.cause_finding import CauseFinding
+from tidemill.explain.causes import Kind
 from tidemill.explain.facts import Facts, JobFacts
 from tidemill.figures import counted, duration
 
@@ -60,6 +61,8 @@ def _end(facts: Facts, job: JobFacts) -> Iterator[CauseFinding]:
     if job.state == "finished":
         failed = f", {job.failed} of them failed" if job.failed else ""
         do = f"tidemill failures {job.job}" if job.failed else "nothing"
+        if job.grows:
+            yield _growth(job, "act")
         yield CauseFinding("L11", f"all {counted(job.items, 'item')} have an outcome{failed}", job.last, do=do)
     elif job.limit:
         text = f"its limit is reached: {job.limit} are spent"
@@ -108,19 +111,36 @@ def _items(job: JobFacts) -> Iterator[CauseFinding]:
     elif sampled and stores > MOST * sampled and outcomes >= ENOUGH and failed >= MOST * outcomes:
         text = f"most items cannot be read or written: {job.worst}"
         yield CauseFinding("L7", text, do=f"tidemill failures {job.job}")
+    memory = job.reasons.get("memory", 0)
+    if job.grows and memory >= MOST * sampled:
+        yield _growth(job, "turn")
+        return
     if outcomes >= ENOUGH and failed >= MOST * outcomes:
         text = f"{failed} of the newest {outcomes} outcomes are failures"
         evidence = (f"the most common: {job.worst}",) if job.worst else ()
         yield CauseFinding("L3", text, evidence=evidence, do=f"tidemill failures {job.job}")
-    dying = job.reasons.get("memory", 0) + job.reasons.get("poison", 0)
+    dying = memory + job.reasons.get("poison", 0)
     if dying and dying >= MOST * sampled and (outcomes < ENOUGH or failed >= SOME * outcomes):
-        more = f"`memory_mib={2 * job.memory_mib}`" if job.memory_mib else "a larger `memory_mib`"
         text = f"{dying} of {sampled} failures that were looked at ran out of memory or killed their worker"
         asked = f"the job asks for {job.memory_mib} MiB per item"
-        yield CauseFinding("L4", text, evidence=(asked,), do=f"submit with {more}")
+        yield CauseFinding("L4", text, evidence=(asked,), do=f"submit with {_more_memory(job)}")
     elif job.deaths > 1:
         text = f"{job.deaths} workers died with the same chunk"
         yield CauseFinding("L4", text, do=f"tidemill logs {job.job} --worker")
+
+
+def _growth(job: JobFacts, kind: Kind) -> CauseFinding:
+    """Memory that items get from whoever waits."""
+    text = f"items ran out of memory; each may have up to {job.memory_max_mib} MiB once all have ended and you wait"
+    return CauseFinding("L4", text, do=f"tidemill wait {job.job}", kind=kind)
+
+
+def _more_memory(job: JobFacts) -> str:
+    if job.memory_max_mib:
+        return f"`memory_max_mib={2 * job.memory_max_mib}`"
+    if job.memory_mib:
+        return f"`memory_mib={2 * job.memory_mib}`, or for single items `memory_max_mib={8 * job.memory_mib}`"
+    return "a larger `memory_mib`, or with `memory_max_mib`"
 
 
 # ---- speed ----------------------------------------------------------------------------------------------------------

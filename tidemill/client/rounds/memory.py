@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tidemill.capacity import more_memory_mib
 from tidemill.client.arguments import memory_mib_of
@@ -13,6 +13,9 @@ from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.job import PARTS, JobSpec
 from tidemill.ledger import Ledger, Listing, Outcome, Round
+
+LOOKED_AT = 20
+"""Chunks with failures that a look reads: it has to answer soon."""
 
 
 def asked_memory(site: Site, spec: JobSpec, queue: Queue, memory: str | float | None) -> int | None:
@@ -46,14 +49,28 @@ def too_small(ledger: Ledger, spec: JobSpec, listing: Listing) -> tuple[dict[int
     """The items that were killed for memory and may have more, by chunk, and how much: twice what they had."""
     wanted: dict[int, list[int]] = {}
     memory = 0
-    for chunk in sorted(listing.failed) if spec.memory_max_mib else ():
-        rounds = [number for number, done in listing.done.items() if chunk in done]
-        for outcome in ledger.computed(chunk, rounds):
-            if outcome.reason == "memory" and (more := _more(spec, outcome)):
-                wanted.setdefault(chunk, []).append(outcome.index)
-                memory = max(memory, more)
+    for chunk, index, more in _larger(ledger, spec, listing, sorted(listing.failed)):
+        wanted.setdefault(chunk, []).append(index)
+        memory = max(memory, more)
     return wanted, memory
 
 
-def _more(spec: JobSpec, outcome: Outcome) -> int | None:
+def may_grow(ledger: Ledger, spec: JobSpec, listing: Listing) -> bool:
+    """True if an item of the first chunks with failures was killed for memory and may have more."""
+    return any(_larger(ledger, spec, listing, sorted(listing.failed)[:LOOKED_AT]))
+
+
+def _larger(ledger: Ledger, spec: JobSpec, listing: Listing, chunks: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+    """Chunk, index and next memory of each item that was killed for memory and may have more."""
+    for chunk in chunks if spec.memory_max_mib else ():
+        rounds = [number for number, done in listing.done.items() if chunk in done]
+        for outcome in ledger.computed(chunk, rounds):
+            if more := larger_memory(spec, outcome):
+                yield chunk, outcome.index, more
+
+
+def larger_memory(spec: JobSpec, outcome: Outcome) -> int | None:
+    """The memory in MiB of the next attempt of an item that was killed for memory; None if it gets none."""
+    if outcome.reason != "memory":
+        return None
     return more_memory_mib(outcome.memory_mib or spec.resources.memory_mib, spec.memory_max_mib or 0)

@@ -15,6 +15,7 @@ from tidemill.client.health.machine_faults import fleet_errors
 from tidemill.client.health.reconciler import read_report
 from tidemill.client.plan.limit import spent_of
 from tidemill.client.rounds.deliveries import queue_of
+from tidemill.client.rounds.memory import larger_memory
 from tidemill.client.site import Site
 from tidemill.client.watch.observation import Observation, cancelled_words, telling
 from tidemill.client.watch.status import SPEED_SECONDS
@@ -133,6 +134,7 @@ def _plain_facts(seen: Observation) -> JobFacts:
         start_failures=counts.start_failures,
         recent=_recent(seen),
         memory_mib=spec.resources.memory_mib,
+        memory_max_mib=spec.memory_max_mib or 0,
         fits=fits,
         cpus=cpus,
     )
@@ -178,7 +180,7 @@ def _recent(seen: Observation) -> tuple[int, int]:
 def _job_facts(seen: Observation, now: float) -> JobFacts:
     plain = _plain_facts(seen)
     if not (plain.open or plain.state == "lost") or plain.waits_for:
-        return replace(plain, limit=_limit(seen))
+        return replace(plain, limit=_limit(seen), grows=seen.grows)
     failed = _sample(seen, [each for each in _current(seen) if each[2] in seen.listing.failed])
     others = _sample(seen, [each for each in seen.newest_done if each[2] not in seen.listing.failed])
     bad = [outcome for record in failed for outcome in record.outcomes if outcome.status == "failed"]
@@ -195,6 +197,7 @@ def _job_facts(seen: Observation, now: float) -> JobFacts:
         start_error=telling(starts[-1]) if starts else "",
         reasons=Counter(each.reason or "exit" for each in bad),
         worst=worst[0][0] if worst else "",
+        grows=any(larger_memory(seen.spec, each) for each in bad),
         deaths=deaths,
         stopped=stopped,
         straggler=straggler,

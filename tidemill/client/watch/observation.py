@@ -13,6 +13,7 @@ from tidemill.client.health.machine_faults import fleet_words, machine_words
 from tidemill.client.plan.limit import spent_of
 from tidemill.client.report.consumption import Consumption, sample, suggestion
 from tidemill.client.rounds.deliveries import Deliveries, known_arrays, queue_of, reconcile
+from tidemill.client.rounds.memory import may_grow
 from tidemill.client.rounds.predecessors import closed_gate
 from tidemill.client.site import Site
 from tidemill.client.watch.saved_state import look_at_state
@@ -105,6 +106,11 @@ class Observation:
         done = self.listing.done.items()
         return sorted(((at, n, chunk) for n, each in done for chunk, at in each.items()), reverse=True)
 
+    @cached_property
+    def grows(self) -> bool:
+        """True if the job has ended, and items may have more memory as soon as somebody waits."""
+        return self.state == "finished" and may_grow(self.ledger, self.spec, self.listing)
+
     @property
     def newest_round(self) -> datetime:
         """When the newest round was sent; the job itself where there is none."""
@@ -180,14 +186,21 @@ class Observation:
             return f"the program did not start {times}: {telling(texts[-1])}"
         if self.deliveries.lost or self.waits_for:
             return self.deliveries.reason
-        if self.state == "waiting":
-            queues = self.site.backend(self.spec.queue).queue_states({self.spec.queue: queue_of(self.site, self.spec)})
-            queue = queues[self.spec.queue]
-            if not queue.running:
-                return f"queue {self.spec.queue!r} is {queue.detail}"
-            words = [] if self.fleet else machine_words(self.site, self.spec.queue)
-            return words[0] if words else self._lasting_reason()
-        return None
+        return self._waiting_note() if self.state == "waiting" else self._growth_note()
+
+    def _growth_note(self) -> str | None:
+        most = self.spec.memory_max_mib
+        if not self.taken or not self.grows:
+            return None
+        return f"items ran out of memory and may have up to {most} MiB: `tidemill wait {self.spec.job}` sends them"
+
+    def _waiting_note(self) -> str | None:
+        queues = self.site.backend(self.spec.queue).queue_states({self.spec.queue: queue_of(self.site, self.spec)})
+        queue = queues[self.spec.queue]
+        if not queue.running:
+            return f"queue {self.spec.queue!r} is {queue.detail}"
+        words = [] if self.fleet else machine_words(self.site, self.spec.queue)
+        return words[0] if words else self._lasting_reason()
 
     def _lasting_reason(self) -> str | None:
         """The queue's reason why the job waits, unless a healthy queue may give it, too, while machines come."""

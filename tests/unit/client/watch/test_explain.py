@@ -129,12 +129,32 @@ def test_items_that_run_out_of_memory(
     world.commit(range(3), "memory", failed=2)
     assert world.headline() == "act L4"
     mib = world.job.spec.resources.memory_mib
-    assert world.job.explain().headline.do == f"submit with `memory_mib={2 * mib}`"
+    assert world.job.explain().headline.do == (
+        f"submit with `memory_mib={2 * mib}`, or for single items `memory_max_mib={8 * mib}`"
+    )
     monkeypatch.setattr(Pipeline, "load", classmethod(lambda cls, uri: world.target))
     monkeypatch.setenv("TIDEMILL_PIPELINE", "memory://x/pipeline.json")
     for option in ([], ["--json"]):
         assert main(["explain", world.job.id, *option]) == 1
-        assert f"submit with --memory {2 * mib}" in capsys.readouterr().out
+        assert f"submit with --memory {2 * mib}, or for single items --memory-max {8 * mib}" in capsys.readouterr().out
+
+
+def test_items_that_may_have_more_memory_wait_for_somebody_who_waits(world: World) -> None:
+    mib = world.job.spec.resources.memory_mib
+    grown = world.job.spec.model_copy(update={"memory_max_mib": 4 * mib})
+    world.job = Job(world.target.site, grown)
+    world.commit(range(4), "memory", failed=6)
+    assert world.headline() == "well L10"
+    assert world.codes()[1] == "L4"
+    assert not world.job.status().note
+    world.commit(range(4, 10))
+    found = world.job.explain().headline
+    assert (found.kind, found.code, found.do) == ("act", "L4", f"tidemill wait {world.job.id}")
+    assert f"may have up to {4 * mib} MiB: `tidemill wait {world.job.id}` sends them" in (world.job.status().note or "")
+    # At their most there is nothing to wait for.
+    world.job = Job(world.target.site, grown.model_copy(update={"memory_max_mib": mib}))
+    assert world.codes() == ["L11"]
+    assert not world.job.status().note
 
 
 def test_workers_that_die_with_the_same_chunk(world: World) -> None:
