@@ -136,6 +136,8 @@ class SentBy(BaseModel):
     """Of the arrivals."""
     saved_by: str = ""
     """Who saved that version."""
+    mark: str = Field(default="", exclude=True)
+    """Of the send's first note, which jobs cannot read: none can write down a job of that id before the sender does."""
 
     @property
     def occasion(self) -> str:

@@ -115,6 +115,19 @@ EDGES = [
         "unit/client/watch/test_explain.py::test_what_a_cloud_says_cannot_steer_a_terminal"),
     Edge("Texts in a report", "items, metadata of items", "a browser", "one door for text; no script runs",
         "unit/client/report/test_page.py::test_hostile_texts_stay_texts"),
+    # The sender of templates.
+    Edge("`templates/`: settings and code", "submitters", "the sender, and who sends by hand",
+        "a template's own settings; no file of the machine that sends; the code's SHA-256",
+        "unit/client/templates/test_templates.py::"
+        "test_a_template_that_others_have_written_gives_them_nothing_of_who_sends_it"),
+    Edge("Lists of items, and the items of a try before", "writers of data, and any job of the team",
+        "the sender, and who sends by hand", "as above: each item is an object or a text",
+        "unit/client/templates/test_templates.py::"
+        "test_a_template_that_others_have_written_gives_them_nothing_of_who_sends_it"),
+    Edge("`jobs/`: the job of a send, and those before it", "any job of the team", "the sender",
+        "its id follows from a mark that jobs cannot read; a note in `sends/` names it",
+        "unit/sender/test_schedules.py::"
+        "test_a_program_of_a_job_has_nothing_sent_and_keeps_nothing_from_being_sent"),
     # Messages, and GCP's reconciler.
     Edge("GCP: a message of the queue", "submitters, the reconciler", "workers",
         "all attributes are there; what they name is compared by SHA-256; any other goes to the dead letters",

@@ -50,6 +50,8 @@ class SendNote(BaseModel):
     """Of arrivals."""
     cron: str = ""
     """When the schedule was due, as it was then, with its zone."""
+    mark: str = ""
+    """Of a send that has begun: a part of its job's id."""
 
 
 @dataclass(frozen=True)

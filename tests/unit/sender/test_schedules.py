@@ -5,13 +5,15 @@ What this cannot prove: when a cloud's scheduler fires, and how often.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.stored import read_items
 from tests.unit.template_fakes import World
+from tidemill import layout
+from tidemill.client.sending.identity import sent_job
 from tidemill.errors import CallerError, CloudError, StoreDeniedError
 from tidemill.sender import answer, handle
 
@@ -112,6 +114,24 @@ def test_a_job_before_that_has_not_ended(world: World, overlap: str, then: str) 
     world.backend.run(world.pipeline, first["job"])
     (third,) = world.fire("2026-11-22T02:00+01:00")
     assert third["outcome"] == "sent"
+
+
+def test_a_program_of_a_job_has_nothing_sent_and_keeps_nothing_from_being_sent(world: World) -> None:
+    """A job's program may write `jobs/`, and cannot read `sends/`: it writes down the send before it is due."""
+    world.schedule(overlap="skip")
+    (first,) = world.fire("2026-11-22T02:00+01:00")
+    spec, due = world.pipeline.job(first["job"]).spec, datetime.fromisoformat("2026-11-23T01:00+00:00")
+    assert spec.sent_by is not None
+    world.backend.run(world.pipeline, spec.job)
+    sent_by = spec.sent_by.model_copy(update={"time": due})
+    forged = spec.model_copy(update={"command": ["steal"], "sent_by": sent_by, "created_at": due})
+    foreseen = sent_job(world.store, sent_by).job
+    for job in (foreseen, "nightly-00000000"):
+        world.store.put(layout.spec(job), forged.model_copy(update={"job": job}).model_dump_json().encode())
+    (sent,) = world.fire("2026-11-23T02:00+01:00")
+    assert (sent["outcome"], sent["job"] in (foreseen, "nightly-00000000")) == ("sent", False)
+    assert world.pipeline.job(sent["job"]).spec.command == spec.command
+    assert {fake.array.address.job for fake in world.backend.arrays} == {spec.job, sent["job"]}
 
 
 def test_a_job_that_can_never_be_complete_holds_nothing_up(world: World) -> None:

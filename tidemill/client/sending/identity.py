@@ -106,7 +106,7 @@ def sent_job(store: Store, sent_by: SentBy) -> SentJob:
 
 def _of_send(store: Store, there: Collection[str], sent_by: SentBy, version: int) -> SentJob:
     for again in count():
-        marks = json.dumps([sent_by.occasion, version, again])
+        marks = json.dumps([sent_by.occasion, version, *filter(None, [sent_by.mark]), again])
         job = f"{sent_by.template}-{hashlib.sha256(marks.encode()).hexdigest()[:8]}"
         spec = known_spec(store, job) if job in there else None
         if spec is None and not (job in there and _is_remains(store, job)):

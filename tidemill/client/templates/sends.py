@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,8 +16,8 @@ from tidemill.client.site import Log, Site
 from tidemill.client.templates.saving import KEPT, check_places
 from tidemill.clouds.account import ignore
 from tidemill.code import fetched
-from tidemill.errors import CallerError
-from tidemill.job import Predecessor, SentBy
+from tidemill.errors import CallerError, StoreMissingError
+from tidemill.job import JobSpec, Predecessor, SentBy
 from tidemill.ledger.documents import TamperedError
 from tidemill.ledger.gate import look
 from tidemill.request import JobRequest
@@ -76,6 +77,7 @@ class Send:
             job=job,
             number=self.number,
             cron=self.cron,
+            mark=secrets.token_hex(8) if outcome == "begun" else "",
         )
         notes, again = self.notes(site), 0
         if self.number is not None and outcome in FAILURES:
@@ -113,6 +115,7 @@ def send(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "al
         time=wanted.time,
         number=wanted.number,
         saved_by=template.saved_by,
+        mark=begun.mark,
     )
     after = list[str]()
     if overlap != "allow" and (previous := _unfinished(site, sent_by)):
@@ -144,11 +147,22 @@ def _unfinished(site: Site, sent_by: SentBy) -> str | None:
     if sent_job(site.store, sent_by).spec is not None:
         return None
     specs = newest_specs(site.store, sent_by.template, passed_over=ignore)
-    previous = next((spec.job for spec in specs if spec.sent_by and spec.sent_by.template == sent_by.template), None)
+    previous = next((spec.job for spec in specs if _is_noted(site, spec)), None)
     if previous is None:
         return None
     gate = look(site.store, [Predecessor(job=previous)])
     return previous if gate.waits and gate.never is None else None
+
+
+def _is_noted(site: Site, spec: JobSpec) -> bool:
+    """True if a note of a send names the job. A program of a job may write other specs, but no notes."""
+    if (sent_by := spec.sent_by) is None or sent_by.template != spec.name:
+        return False
+    made = Send(sent_by.template, sent_by.trigger, sent_by.time, sent_by.number)
+    try:
+        return made.notes(site).read(made.key, "sent").job == spec.job
+    except StoreMissingError:
+        return False
 
 
 def request_of(site: Site, template: Template, time: datetime, log: Log) -> JobRequest:
