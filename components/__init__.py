@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from .gcp.monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
     from .gcp.network import GcpNetwork, GcpNetworkArgs
     from .gcp.registry import GcpRegistry, GcpRegistryArgs
-    from .gcp.sender.arrivals import GcpArrivals, GcpArrivalsArgs
-    from .gcp.sender.sender import GcpSender, GcpSenderArgs
+    from .gcp.sending.arrivals import GcpArrivals, GcpArrivalsArgs
+    from .gcp.sending.sender import GcpSender, GcpSenderArgs
     from .gcp.shared import GcpShared, GcpSharedArgs
     from .gcp.store import GcpStore, GcpStoreArgs
     from .pipeline import Pipeline, PipelineArgs
@@ -167,7 +167,7 @@ MODULES = {
     "AwsRegistry": "aws.registry",
     "AwsShared": "aws.shared",
     "AwsStore": "aws.store",
-    "GcpArrivals": "gcp.sender.arrivals",
+    "GcpArrivals": "gcp.sending.arrivals",
     "GcpBootstrap": "gcp.bootstrap",
     "GcpBudget": "gcp.budget",
     "GcpCi": "gcp.ci",
@@ -178,7 +178,7 @@ MODULES = {
     "GcpNetwork": "gcp.network",
     "GcpReconciler": "services.pubsub.reconciler",
     "GcpRegistry": "gcp.registry",
-    "GcpSender": "gcp.sender.sender",
+    "GcpSender": "gcp.sending.sender",
     "GcpShared": "gcp.shared",
     "GcpStore": "gcp.store",
     "GcpWorkerPool": "services.pubsub.worker_pool",

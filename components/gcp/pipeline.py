@@ -25,8 +25,8 @@ from .monitoring.monitoring import GcpMonitoring, GcpMonitoringArgs
 from .network import GcpNetwork, GcpNetworkArgs
 from .project import Project
 from .registry import GcpRegistry, GcpRegistryArgs
-from .sender.arrivals import GcpArrivals, GcpArrivalsArgs
-from .sender.sender import GcpSender, GcpSenderArgs
+from .sending.arrivals import GcpArrivals, GcpArrivalsArgs
+from .sending.sender import GcpSender, GcpSenderArgs
 from .shared import GcpSharedOutput
 from .store import GcpStore, GcpStoreArgs
 

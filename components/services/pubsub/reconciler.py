@@ -15,7 +15,7 @@ from tidemill.fleet import FleetQueue, FleetSettings
 from ...base import as_args, token
 from ...gcp.member import role_id
 from ...gcp.project import Project
-from ...gcp.sender.called import Called, member_of, service_account
+from ...gcp.sending.called import Called, member_of, service_account
 
 SOURCE = Path(__file__).parent / "reconciler_function"
 _SHARED = [Path(module.__file__ or "") for module in (completion, fleet, layout)]
