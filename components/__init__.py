@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .aws.monitoring.monitoring import AwsMonitoring, AwsMonitoringArgs
     from .aws.network import AwsNetwork, AwsNetworkArgs
     from .aws.registry import AwsRegistry, AwsRegistryArgs
+    from .aws.sending.arrivals import AwsArrivals, AwsArrivalsArgs
+    from .aws.sending.sender import AwsSender, AwsSenderArgs
     from .aws.shared import AwsShared, AwsSharedArgs
     from .aws.store import AwsStore, AwsStoreArgs
     from .config import (
@@ -71,6 +73,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
+    "AwsArrivals",
+    "AwsArrivalsArgs",
     "AwsBatchQueue",
     "AwsBatchQueueArgs",
     "AwsBootstrap",
@@ -92,6 +96,8 @@ __all__ = [
     "AwsQueueOptions",
     "AwsRegistry",
     "AwsRegistryArgs",
+    "AwsSender",
+    "AwsSenderArgs",
     "AwsShared",
     "AwsSharedArgs",
     "AwsStore",
@@ -155,6 +161,7 @@ __all__ = [
 ]
 
 MODULES = {
+    "AwsArrivals": "aws.sending.arrivals",
     "AwsBatchQueue": "services.batch.batch_queue",
     "AwsBootstrap": "aws.bootstrap",
     "AwsBudget": "aws.budget",
@@ -165,6 +172,7 @@ MODULES = {
     "AwsMonitoring": "aws.monitoring.monitoring",
     "AwsNetwork": "aws.network",
     "AwsRegistry": "aws.registry",
+    "AwsSender": "aws.sending.sender",
     "AwsShared": "aws.shared",
     "AwsStore": "aws.store",
     "GcpArrivals": "gcp.sending.arrivals",

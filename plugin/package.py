@@ -30,6 +30,7 @@ VERSION: str = _PROJECT["version"]
 
 COMPONENTS = {
     "Pipeline": "components.pipeline",
+    "AwsArrivals": "components.aws.sending.arrivals",
     "AwsBatchQueue": "components.services.batch.batch_queue",
     "AwsBootstrap": "components.aws.bootstrap",
     "AwsBudget": "components.aws.budget",

@@ -25,6 +25,7 @@ from tests.harness import ROOT
 
 LEFT_OUT = {
     "AwsIdentity": "its roles may nothing until grant methods are called",
+    "AwsSender": "its role may do nothing until grant methods are called",
     "GcpIdentity": "its accounts may nothing until grant methods are called",
     "Protection": "a guard that Pipeline makes for itself",
 }

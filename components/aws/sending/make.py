@@ -12,7 +12,7 @@ from ...config import repository_of
 from ...config.later import ordered
 from ..submitter import sender_statements
 from .arrivals import AwsArrivals, AwsArrivalsArgs
-from .sender import AwsScheduleArgs, AwsSender, AwsSenderArgs
+from .sender import AwsSender, AwsSenderArgs
 
 
 class Sending:
@@ -47,12 +47,11 @@ def _sender(name: str, image: str, parts: Any) -> AwsSender:
         reference = pulumi.Output.all(reference, admitted).apply(lambda both: both[0])
     args = AwsSenderArgs(
         image=reference,
-        descriptor_uri=pulumi.Output.concat(parts.store.uri, "/", layout.DESCRIPTOR),
+        pipeline_uri=pulumi.Output.concat(parts.store.uri, "/", layout.DESCRIPTOR),
         log_group=parts.logs.group,
-        schedules={
-            key: AwsScheduleArgs(cron=each.cron, timezone=each.timezone) for key, each in config.schedules.items()
-        },
-        every_minute=bool(config.arrivals),
+        crons={key: each.cron for key, each in config.schedules.items()},
+        timezones={key: each.timezone for key, each in config.schedules.items()},
+        arrivals=bool(config.arrivals),
         permission_boundary=config.permission_boundary,
         tags=parts.tags,
     )

@@ -21,29 +21,21 @@ _TICK = "rate(1 minute)"
 
 
 @dataclass
-class AwsScheduleArgs:
-    """A schedule of `AwsSender`."""
-
-    cron: str
-    """Five fields: minute, hour, day of the month, month, day of the week."""
-    timezone: str = "UTC"
-    """The zone of `cron`."""
-
-
-@dataclass
 class AwsSenderArgs:
     """Arguments of `AwsSender`."""
 
     image: pulumi.Input[str]
     """The worker's image, in a private ECR repository of the same region whose policy lets Lambda pull."""
-    descriptor_uri: pulumi.Input[str]
-    """URI of the pipeline's ``pipeline.json``."""
+    pipeline_uri: pulumi.Input[str]
+    """URI of the descriptor, which has the schedules and arrivals."""
     log_group: pulumi.Input[str]
     """Log group of the function's lines."""
-    schedules: Mapping[str, AwsScheduleArgs] = field(default_factory=dict)
-    """When the function is called, by the schedules' names."""
-    every_minute: bool = False
-    """Call the function every minute for files that have arrived."""
+    crons: dict[str, str] = field(default_factory=dict)
+    """When it is called, in five fields, by the name of the schedule."""
+    timezones: dict[str, str] = field(default_factory=dict)
+    """Whose wall clock the fields are of, by the name of the schedule; UTC where it is left out."""
+    arrivals: bool = False
+    """True if it also looks for new files, once per minute."""
     permission_boundary: pulumi.Input[str] | None = None
     """ARN of a policy that bounds every role."""
     tags: dict[str, str] | None = None
@@ -54,19 +46,20 @@ class AwsSender(pulumi.ComponentResource):
     """A function of the worker's image, and schedules that call it. Nothing else may.
 
     Makes: a Lambda function with a role that has no permissions until another component grants some, a schedule group
-    with a schedule for each of `schedules` and, for arrivals, one for every minute, and the schedules' role, which may
+    with a schedule for each of `crons` and, for arrivals, one for every minute, and the schedules' role, which may
     invoke the function.
 
-    Costs while idle: nothing with schedules alone, whose calls cost less than a cent per month; with `every_minute`
+    Costs while idle: nothing with schedules alone, whose calls cost less than a cent per month; with `arrivals`
     about $0.30 per month.
 
     Example:
         ```python
         args = AwsSenderArgs(
             image="123456789012.dkr.ecr.us-west-2.amazonaws.com/vision-dev/tidemill-worker@sha256:" + 64 * "0",
-            descriptor_uri="s3://vision-dev-store/pipeline.json",
+            pipeline_uri="s3://vision-dev-store/pipeline.json",
             log_group="vision-dev-logs",
-            schedules={"nightly": AwsScheduleArgs(cron="0 2 * * *", timezone="Europe/Berlin")},
+            crons={"nightly": "0 2 * * *"},
+            timezones={"nightly": "Europe/Berlin"},
         )
         sender = AwsSender("vision-dev-sender", args)
         pulumi.export("sender", sender.function_name)
@@ -94,7 +87,7 @@ class AwsSender(pulumi.ComponentResource):
             role=self.role.arn,
             timeout=FUNCTION_SECONDS,
             memory_size=MEMORY_MIB,
-            environment=aws.lambda_.FunctionEnvironmentArgs(variables={"TIDEMILL_PIPELINE": args.descriptor_uri}),
+            environment=aws.lambda_.FunctionEnvironmentArgs(variables={"TIDEMILL_PIPELINE": args.pipeline_uri}),
             logging_config=aws.lambda_.FunctionLoggingConfigArgs(log_format="Text", log_group=args.log_group),
             tags=args.tags,
             opts=self._child,
@@ -140,9 +133,9 @@ class AwsSender(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[invoke]),
             )
 
-        for key, given in args.schedules.items():
-            each = as_args(AwsScheduleArgs, given)
+        for key, cron in args.crons.items():
+            timezone = args.timezones.get(key, "UTC")
             event = {"schedule": key, "time": "<aws.scheduler.scheduled-time>"}
-            schedule(key, six_fields(each.cron, each.timezone), each.timezone, event)
-        if args.every_minute:
+            schedule(key, six_fields(cron, timezone), timezone, event)
+        if args.arrivals:
             schedule("_arrivals", _TICK, "UTC", {"arrivals": True})
