@@ -65,11 +65,13 @@ def _missed(site: Site, fired: Send, noted: Sequence[NotedSend], due: Any) -> An
         # The schedule has changed since: it was not due as it is now.
         return iter(())
     begun = newest.outcome == "begun"
-    return takewhile(lambda time: time > newest.time or (begun and time == newest.time), due)
+    # Times of different zones are never equal in a doubled hour.
+    return takewhile(lambda time: time > newest.time or (begun and time >= newest.time), due)
 
 
 def _note_missed(site: Site, wanted: Send, name: str) -> SendNote:
-    command = f"tidemill template send {wanted.template} --schedule {name} --at {wanted.time:%Y-%m-%dT%H:%M}"
+    time = wanted.time.isoformat(timespec="minutes")
+    command = f"tidemill template send {wanted.template} --schedule {name} --at {time}"
     return wanted.note(site, "missed", 0, f"No sender ran at that time. `{command}` sends it.")
 
 

@@ -6,7 +6,7 @@ hour: a time in it is due once, but an hourly one twice. Debian's cron does the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -18,18 +18,23 @@ _DAY = timedelta(days=1)
 def due_before(cron: str, zone: str, until: datetime) -> Iterator[datetime]:
     """Times that a schedule was due, the newest first, until a time and with it. Without end, as far as dates go."""
     # A fixed time is looked for without its zone: near a change of clocks the first ones may be later than `until`.
-    last = None
-    for time in CronSim(cron, until.astimezone(ZoneInfo(zone)) + _DAY, reverse=True):
-        if time.astimezone(UTC) <= until and time != last:
-            yield (last := time)
+    times = CronSim(cron, until.astimezone(ZoneInfo(zone)) + _DAY, reverse=True)
+    return _each_once(time for time in times if time.astimezone(UTC) <= until)
 
 
 def due_after(cron: str, zone: str, since: datetime) -> Iterator[datetime]:
     """Times that a schedule is due, the next first, from a time on and with it."""
+    times = CronSim(cron, since.astimezone(ZoneInfo(zone)) - _DAY)
+    return _each_once(time for time in times if time.astimezone(UTC) >= since)
+
+
+def _each_once(times: Iterable[datetime]) -> Iterator[datetime]:
+    """Times in order, without those that come twice. In UTC: in their own zone, those of a doubled hour are equal."""
     last = None
-    for time in CronSim(cron, since.astimezone(ZoneInfo(zone)) - _DAY):
-        if time.astimezone(UTC) >= since and time != last:
-            yield (last := time)
+    for time in times:
+        if (instant := time.astimezone(UTC)) != last:
+            yield time
+        last = instant
 
 
 def on_day(cron: str, zone: str, day: datetime) -> list[datetime]:

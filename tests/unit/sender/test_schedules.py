@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -88,6 +89,30 @@ def test_clocks_and_zones(world: World, cron: str, zone: str, fired: list[str], 
     sent = [str(row.job) for row in reversed(world.pipeline.templates.history("nightly"))]
     assert [item[8:] for item in items(world, sent)] == expected
     assert len(world.jobs()) == len(expected)
+
+
+def test_both_times_of_a_doubled_hour_are_caught_up_or_noted(world: World) -> None:
+    world.schedule(cron="30 * * * *", overlap="allow")
+    world.fire("2026-10-24T23:30+00:00")
+    sends = world.fire("2026-10-25T02:30+00:00")
+    assert [send["time"] for send in sends] == [
+        f"2026-10-25T{time}:00" for time in ("02:30:00+02", "02:30:00+01", "03:30:00+01")
+    ]
+    assert kinds(sends) == ["25 missed", "25 sent", "25 sent"]
+    assert "--at 2026-10-25T02:30+02:00`" in sends[0]["reason"]
+    by_hand = [world.pipeline.templates.send("nightly", f"2026-10-25T02:30+0{hours}:00").id for hours in (1, 2)]
+    assert by_hand[0] == sends[1]["job"]
+    assert [job.spec.sent_by and job.spec.sent_by.trigger for job in world.jobs()] == ["schedule nightly"] * 4
+
+
+def test_a_sender_that_died_in_a_doubled_hour_is_caught_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.schedule(cron="30 * * * *", overlap="allow")
+    with monkeypatch.context() as patch:
+        patch.setattr(world.backend, "enqueue", Mock(side_effect=CloudError("Batch does not answer.")))
+        with pytest.raises(CloudError):
+            world.fire("2026-10-25T00:30+00:00")
+    assert [send["outcome"] for send in world.fire("2026-10-25T01:30+00:00")] == ["sent", "sent"]
+    assert len(world.backend.arrays) == 2
 
 
 def test_the_29th_of_february(world: World) -> None:

@@ -107,7 +107,8 @@ def _due(schedules: Mapping[str, Schedule], time: datetime, *, whole_day: bool) 
             continue
         zoned = time if time.tzinfo else time.replace(tzinfo=ZoneInfo(one.timezone))
         due = next(due_before(one.cron, one.timezone, zoned), None)
-        if due is not None and due == zoned:
+        # Times of different zones are never equal in a doubled hour.
+        if due is not None and due.astimezone(UTC) == zoned.astimezone(UTC):
             found.append((key, due))
     return found
 
