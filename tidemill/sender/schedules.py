@@ -7,18 +7,20 @@ that no call was made for is caught up once; older ones are noted as missed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any
 
 from tidemill.client.site import Site
 from tidemill.client.templates.by_hand import cron_of
-from tidemill.client.templates.sends import Send
+from tidemill.client.templates.sends import Send, written_job
 from tidemill.descriptor import Schedule
 from tidemill.sender.trying import paused, row, tried
 from tidemill.templates.notes import NotedSend, SendNote, end_of
 from tidemill.templates.times import due_before
 
+EARLY = timedelta(minutes=1)
+"""A scheduler's clock may be ahead of the store's by less than the shortest interval of schedules."""
 MOST_MISSED = 50
 """Missed times that are noted one by one. Of earlier ones nothing is noted."""
 
@@ -35,7 +37,7 @@ def send_due(site: Site, name: str, schedule: Schedule, woken_at: datetime) -> l
     Raises:
         CloudError: The store or the queue did not answer. The same call may be made again.
     """
-    due = due_before(schedule.cron, schedule.timezone, woken_at)
+    due = due_before(schedule.cron, schedule.timezone, min(woken_at, site.account.at() + EARLY))
     fired = next(due)
     wanted = _wanted(name, schedule, fired)
     noted = wanted.notes(site).newest()
@@ -79,6 +81,6 @@ def _sent(site: Site, wanted: Send, noted: Sequence[NotedSend], schedule: Schedu
     kinds = next((each.kinds for each in noted if each.key == wanted.key), frozenset[str]())
     if outcome := end_of(kinds):
         return wanted.notes(site).read(wanted.key, outcome)
-    if pause := paused(site.store, wanted.template):
+    if (pause := paused(site.store, wanted.template)) and written_job(site, wanted, kinds) is None:
         return wanted.note(site, "skipped", 0, f"The template is {pause.words()}")
     return tried(site, wanted, kinds, schedule.overlap)

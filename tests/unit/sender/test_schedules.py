@@ -15,8 +15,10 @@ from tests.stored import read_items
 from tests.unit.template_fakes import World
 from tidemill import layout
 from tidemill.client.sending.identity import sent_job
+from tidemill.client.templates import sends
 from tidemill.errors import CallerError, CloudError, StoreDeniedError
 from tidemill.sender import answer, handle
+from tidemill.templates.notes import TriggerNotes
 
 ONE = ["s3://raw/{time:%Y/%m/%d/%H%M}/a.jpg"]
 
@@ -267,3 +269,68 @@ def test_events_that_are_none(world: World, tmp_path: Any) -> None:
             answer(world.pipeline.site, event)
     with pytest.raises(CallerError, match="does not exist"):
         handle(f"{tmp_path.as_uri()}/pipeline.json", {})
+
+
+@pytest.mark.parametrize("overlap", ["skip", "wait"])
+def test_a_job_behind_one_that_was_cancelled_holds_nothing_up(world: World, overlap: str) -> None:
+    world.schedule(overlap="wait")
+    sent = [world.fire(f"2026-11-{day}T02:00+01:00")[0]["job"] for day in (18, 19, 20)]
+    world.pipeline.job(sent[0]).cancel()
+    world.schedule(overlap=overlap)
+    (fourth,) = world.fire("2026-11-21T02:00+01:00")
+    assert (fourth["outcome"], world.pipeline.job(fourth["job"]).spec.after) == ("sent", [])
+
+
+@pytest.mark.parametrize("overlap", ["skip", "wait"])
+def test_a_job_that_has_missed_its_start_holds_nothing_up(world: World, overlap: str) -> None:
+    world.schedule(overlap=overlap)
+    world.save(items=ONE, start_within_seconds=3600)
+    (first,) = world.fire("2026-11-20T02:00+01:00")
+    (second,) = world.fire("2026-11-21T02:00+01:00")
+    assert (second["outcome"], world.pipeline.job(second["job"]).spec.after) == ("sent", [])
+    assert first["job"] != second["job"]
+    world.save(items=ONE, start_within_seconds=90_000)
+    world.fire("2026-11-22T02:00+01:00")
+    (fourth,) = world.fire("2026-11-23T02:00+01:00")
+    assert (fourth["outcome"], "has not ended" in fourth["reason"]) == ("skipped", True)
+
+
+def test_a_time_in_the_future_means_now(world: World) -> None:
+    world.fire("2026-11-20T02:00+01:00")
+    assert kinds(world.fire("2027-11-20T02:00+01:00", late=-timedelta(days=364))) == ["21 sent"]
+    assert kinds(world.fire("2026-11-22T02:00+01:00", late=-timedelta(seconds=20))) == ["22 sent"]
+
+
+@pytest.mark.parametrize("between", ["pause", "remove", "save"])
+def test_a_job_that_is_written_down_is_sent_whatever_becomes_of_its_template(
+    world: World, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(world.backend, "enqueue", Mock(side_effect=CloudError("Batch does not answer.")))
+        with pytest.raises(CloudError):
+            world.fire("2026-11-20T02:00+01:00")
+    if between == "save":
+        world.save(items=ONE, queue="gpu")
+    else:
+        getattr(world.pipeline.templates, between)("nightly")
+    (sent,) = world.fire("2026-11-20T02:00+01:00")
+    assert (sent["outcome"], sent["version"]) == ("sent", 1)
+    assert len(world.backend.arrays) == len(world.jobs()) == 1
+
+
+def test_two_that_send_a_missed_time_use_one_version(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fire("2026-11-20T02:00+01:00")
+    world.fire("2026-11-23T02:00+01:00")
+    real, notes = sends.submitted, TriggerNotes.newest(TriggerNotes(world.store, "nightly", "schedule nightly"))
+
+    def submitted(*given: Any) -> Any:
+        monkeypatch.setattr(sends, "submitted", real)
+        world.save(items=ONE, command=["true", "{uri}", "{output}"])
+        with monkeypatch.context() as patch:
+            patch.setattr(TriggerNotes, "newest", lambda self: notes)
+            world.fire("2026-11-21T02:00+01:00")
+        return real(*given)
+
+    monkeypatch.setattr(sends, "submitted", submitted)
+    world.pipeline.templates.send("nightly", "2026-11-21")
+    assert len(world.jobs()) == 4

@@ -63,7 +63,7 @@ def _submitted(site: Site, request: JobRequest, sent_by: SentBy | None) -> tuple
     sent = None if sent_by is None else sent_job(site.store, sent_by)
     if sent is not None:
         if sent.spec is not None:
-            return _enqueued(site, sent.spec), None
+            return enqueued(site, sent.spec), None
         request = _with_its_items(site, request, sent.job)
     checked = check(site, request)
     check_store(site.store)
@@ -221,7 +221,7 @@ def _send(
         _check_repeated(ledger, spec, existing)
     if existing:
         _tell_kept(existing, spec, log)
-    job = _enqueued(site, existing or ledger.spec())
+    job = enqueued(site, existing or ledger.spec())
     spec = job.spec
     if spec.limit and (note := ledger.cancellation()):
         log(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
@@ -252,7 +252,7 @@ def _tell_kept(existing: JobSpec, spec: JobSpec, log: Log) -> None:
         log(f"{spec.job} was sent before and keeps what it has: {', '.join(words)}.")
 
 
-def _enqueued(site: Site, spec: JobSpec) -> Job:
+def enqueued(site: Site, spec: JobSpec) -> Job:
     """A job that is written down, with what is missing of it enqueued."""
     job = Job(site, spec)
     job.enqueued = enqueue(site, spec, write_first_round(site, Ledger(site.store, spec.job), spec))

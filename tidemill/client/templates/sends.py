@@ -11,21 +11,25 @@ from typing import Any, Literal
 from tidemill import layout
 from tidemill.client.journal import newest_specs
 from tidemill.client.sending.identity import sent_job
-from tidemill.client.sending.submit import submitted
+from tidemill.client.sending.submit import enqueued, submitted
 from tidemill.client.site import Log, Site
 from tidemill.client.templates.saving import KEPT, check_places
 from tidemill.clouds.account import ignore
 from tidemill.code import fetched
 from tidemill.errors import CallerError, StoreMissingError
 from tidemill.job import JobSpec, Predecessor, SentBy
+from tidemill.ledger import Ledger
 from tidemill.ledger.documents import TamperedError
-from tidemill.ledger.gate import look
+from tidemill.ledger.gate import begun_at, look
+from tidemill.ledger.start_limit import has_started, start_limit
 from tidemill.request import JobRequest
 from tidemill.templates.moments import with_time
 from tidemill.templates.notes import FAILURES, NoteKind, SendNote, TriggerNotes, key_of
-from tidemill.templates.template import Template, find_template
+from tidemill.templates.template import Template, find_template, versions
 
 Overlap = Literal["skip", "wait", "allow"]
+_MOST_SEEN = 50
+"""Jobs that wait for one another which one send looks at. One that waits for more is taken to go on."""
 _TRIED: frozenset[str] = frozenset({"failed", "denied", "missed", "skipped"})
 
 
@@ -102,10 +106,13 @@ def send(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "al
     """
     if "sent" in kinds:
         return wanted.notes(site).read(wanted.key, "sent")
+    if written := written_job(site, wanted, kinds):
+        job, version = enqueued(site, written), written.sent_by.version if written.sent_by else 0
+        return wanted.note(site, "sent", version, job=job.id)
     template = find_template(site.store, wanted.reference)
     begun = wanted.note(site, "begun", template.version)
-    # Two senders use the version of the first; after a failure another one may be right.
-    if begun.version != template.version and not kinds & _TRIED:
+    # Two senders use the version of the first; after a try that ended another one may be right.
+    if begun.version != template.version and not ("begun" in kinds and kinds & _TRIED):
         template = find_template(site.store, f"{template.name}@{begun.version}")
     _check_queue(site, wanted, template)
     sent_by = SentBy(
@@ -119,7 +126,8 @@ def send(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "al
     )
     after = list[str]()
     if overlap != "allow" and (previous := _unfinished(site, sent_by)):
-        if overlap == "skip":
+        # A limit of the time until the start and jobs that come before do not go together.
+        if overlap == "skip" or template.settings.get("start_within_seconds") is not None:
             return wanted.note(site, "skipped", template.version, f"{previous} has not ended")
         after.append(previous)
     request = request_of(site, template, wanted.time, log)
@@ -128,6 +136,17 @@ def send(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "al
         request = replace(request, items=wanted.items)
     job = submitted(site, request, sent_by)[0]
     return wanted.note(site, "sent", template.version, job=job.id)
+
+
+def written_job(site: Site, wanted: Send, kinds: frozenset[str]) -> JobSpec | None:
+    """The job that a sender has written down before it died. It is sent whatever has become of the template since:
+    nothing else finishes it."""
+    numbers = versions(site.store, wanted.template) if "begun" in kinds else []
+    if not numbers:
+        return None
+    marks = {"template": wanted.template, "version": numbers[-1], "trigger": wanted.trigger}
+    mark = wanted.notes(site).read(wanted.key, "begun").mark
+    return sent_job(site.store, SentBy(**marks, time=wanted.time, number=wanted.number, mark=mark)).spec
 
 
 def _check_queue(site: Site, wanted: Send, template: Template) -> None:
@@ -150,8 +169,35 @@ def _unfinished(site: Site, sent_by: SentBy) -> str | None:
     previous = next((spec.job for spec in specs if _is_noted(site, spec)), None)
     if previous is None:
         return None
-    gate = look(site.store, [Predecessor(job=previous)])
-    return previous if gate.waits and gate.never is None else None
+    return previous if _may_end(site, previous) else None
+
+
+def _may_end(site: Site, job: str) -> bool:
+    """True for a job that has not ended and may: it has not missed its start, and neither it nor one that it waits for
+    is cancelled or gone. Whoever ends the others may look at them much later."""
+    unseen, seen, first = [Predecessor(job=job)], set[str](), True
+    while unseen and len(seen) < _MOST_SEEN:
+        gate = look(site.store, [each := unseen.pop()])
+        if gate.never or (first and gate.open):
+            return False
+        first = False
+        seen.add(each.job)
+        if gate.waits:
+            spec = Ledger(site.store, each.job).spec()
+            if _is_late(site, spec):
+                return False
+            waits = spec.after if begun_at(site.store, spec) is None else []
+            unseen += [other for other in waits if other.job not in seen]
+    return True
+
+
+def _is_late(site: Site, spec: JobSpec) -> bool:
+    """True for a job that ends when somebody looks, because it has not started in time."""
+    if spec.start_within_seconds is None:
+        return False
+    ledger = Ledger(site.store, spec.job)
+    limit = start_limit(spec, rounds[-1]) if (rounds := ledger.rounds()) else None
+    return limit is not None and limit.until <= site.account.now() and not has_started(ledger)
 
 
 def _is_noted(site: Site, spec: JobSpec) -> bool:
