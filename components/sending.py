@@ -71,9 +71,10 @@ def notes(config: StackConfig, now: datetime.datetime) -> Iterator[str]:
             f"{', '.join(times)} ({schedule.timezone}). Overlap: {schedule.overlap}."
         )
     for name, arrival in config.arrivals.items():
+        plural = "s" * (arrival.settle_minutes != 1)
         yield (
             f"Arrivals {name} send the template {arrival.template} to {_queues(arrival)} for files in "
-            f"{arrival.prefix}, after {arrival.settle_minutes} minutes without a new one, at most "
+            f"{arrival.prefix}, after {arrival.settle_minutes} minute{plural} without a new one, at most "
             f"{arrival.most_per_hour} times an hour."
         )
 

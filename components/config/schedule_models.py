@@ -60,7 +60,8 @@ class Arrival(_Sent):
     """
 
     prefix: Annotated[str, matching(DATA, ALLOWED_DATA)] = Field(
-        description="Where the files arrive: a bucket or a prefix of `data.read`. Their template gets their names."
+        description="Where the files arrive: a bucket or a prefix of `data.read`. Their template gets their names. "
+        "AWS: nothing arrives until the bucket's owner lets the bucket send notifications to Amazon EventBridge."
     )
     settle_minutes: int = Field(
         default=5, ge=1, le=1440, description="Minutes without a new file before the template is sent."

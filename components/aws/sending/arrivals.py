@@ -16,6 +16,11 @@ Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGui
 _HIDDEN_SECONDS = 300
 """How long a message that a sender took is hidden from others. A sender stores what it took within seconds."""
 
+_SWITCH = (
+    "Nothing arrives until the owner of the bucket {bucket} lets it send notifications to Amazon EventBridge: in the "
+    "console under Properties, Event notifications."
+)
+
 
 @dataclass
 class AwsArrivalsArgs:
@@ -61,6 +66,7 @@ class AwsArrivals(pulumi.ComponentResource):
         super().__init__(token(AwsArrivals), name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         bucket, _, prefix = args.prefix.removeprefix("s3://").partition("/")
+        pulumi.log.info(_SWITCH.format(bucket=bucket), self)
         rule = aws.cloudwatch.EventRule(
             f"{name}-rule",
             # The names of pipeline and arrivals do not fit together. Nothing replaces a rule.

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pulumi
 import pytest
 from cronsim import CronSim
 
@@ -40,6 +41,13 @@ def test_without_the_keys_there_is_nothing_and_with_them_a_schedule_each():
     assert set(counts.values()) == {0}
     made = stack(schedules=SCHEDULES)
     assert [made.counts().get(kind, 0) for kind in sorted(KINDS)] == [1, 1, 2, 1, 0]
+
+
+def test_a_preview_says_what_the_owner_of_a_bucket_does(monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "info", lambda text, *_: said.append(text))
+    stack(arrivals=ARRIVALS)
+    assert any("the owner of the bucket incoming lets it send notifications to Amazon EventBridge" in it for it in said)
 
 
 def test_a_schedule_calls_the_function_with_its_name_and_time(both):
