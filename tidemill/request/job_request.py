@@ -205,7 +205,9 @@ class JobRequest:
         fix="Give NAME=SOURCE.",
     )
     start_within_seconds: float | None = option(
-        "End the job if no machine has begun with it: 6h.", must="from 60 to 2419200 seconds", fix="Leave it out."
+        "End the job if no machine has begun with it: 6h.",
+        must="from 60 to 2419200 seconds",
+        fix="Give a time with its unit, such as 6h, or leave it out.",
     )
     max_parallel: int | None = option(
         "Items that run at once. Default: as many as fit.",

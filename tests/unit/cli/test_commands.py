@@ -541,6 +541,8 @@ def test_jobs_shows_whole_dates_on_80_columns(stack, capsys, monkeypatch):
     sent = pipeline().job(job).spec.created_at.strftime("%Y-%m-%d %H:%M")
     assert main(["jobs"]) == 0
     assert sent in capsys.readouterr().out
+    assert main(["jobs", "--queue", "gone"]) == 0
+    assert capsys.readouterr().err == "No job fits.\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")

@@ -42,6 +42,8 @@ def command(*, pipeline: str | None, as_json: bool, **wanted: Any) -> int:
     if as_json:
         show_json({"jobs": [asdict(row) for row in rows]})
         return 0
+    if not rows:
+        click.echo("No job fits." if any(wanted[key] for key in wanted.keys() - {"limit"}) else "No job yet.", err=True)
     # 80 columns have no room for the year, and a date that is cut is none.
     year = f"{datetime.now(UTC):%Y-}" if sys.stdout.isatty() else ""
     header = (*HEADER[:-1], "sent (UTC)") if year else HEADER

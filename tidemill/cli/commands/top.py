@@ -60,7 +60,7 @@ def show_machines(rows: list[MachineRow], as_json: bool) -> None:
     elif rows:
         show_table(HEADER, [_cells(row) for row in rows])
     else:
-        click.echo("No machine works on them.", err=True)
+        click.echo("No machine works on these jobs.", err=True)
 
 
 def _cells(row: MachineRow) -> tuple[object, ...]:

@@ -60,8 +60,10 @@ def _in_market(name: str, queue: Queue, market: str | None) -> Queue:
     if market is None:
         return queue
     allowed = [each.replace("_", "-") for each in queue.markets]
+    if market not in ("spot", "on-demand"):
+        raise CallerError.about("market", market, "spot or on-demand", "Correct it, or leave it out.")
     if market not in allowed:
-        owner = f"Leave it out, or ask the stack's owner to list it under queues.{name}.per_job.markets."
+        owner = f"Leave it out, or ask the stack's owner to list it under tidemill:queues.{name}.per_job.markets."
         raise CallerError.about(
             "market", market, f"a market that queue {name!r} allows: {', '.join(allowed) or 'none'}", owner
         )

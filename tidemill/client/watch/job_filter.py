@@ -66,6 +66,9 @@ class JobFilter:
         for key, moment in (("since", asked.since), ("until", asked.until)):
             if not isinstance(moment, datetime | None):
                 raise CallerError.about(key, moment, "a datetime", "Write datetime(2026, 11, 21, 9, 30).")
+        if asked.since and asked.until and time_of(asked.since) > time_of(asked.until):
+            allowed = f"at most `until`, {asked.until.isoformat(timespec='seconds')}"
+            raise CallerError.about("since", asked.since.isoformat(timespec="seconds"), allowed, "Exchange the two.")
         self._asked, self._tags = asked, mapping("tags", asked.tags)
         self._marks = marks_of(asked.user, asked.queue, self._tags)
         self._since = time_of(asked.since) if asked.since else ""

@@ -166,7 +166,16 @@ def test_thousands_of_jobs_that_are_not_meant_are_not_read(reads):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"state": "done"}, {"state": ["failed", 7]}, {"user": 7}, {"since": "2h"}, {"tags": "a=b"}, {"queue": []}]
+    "wrong",
+    [
+        {"state": "done"},
+        {"state": ["failed", 7]},
+        {"user": 7},
+        {"since": "2h"},
+        {"since": FIRST + timedelta(hours=1), "until": FIRST},
+        {"tags": "a=b"},
+        {"queue": []},
+    ],
 )
 def test_what_is_no_filter_is_named(wrong):
     target: Any = pipeline()[0]
