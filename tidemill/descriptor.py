@@ -21,6 +21,8 @@ may be in an object of their own, with 4 items may have state and placeholders o
 with 6 items may be values, with 7 programs may be given personal secrets, with 8 items may get more memory at the next
 attempt, and a job may have to start within a time. What needs nothing newer is written as 1, for workers of older
 stacks (`tidemill.job.spec_version`)."""
+LEAST_MEMORY_MIB = 64
+"""Of an item."""
 MIN_WORKER = "0.1.0"
 """The oldest worker whose exit codes fit the retry rules of today's stacks."""
 
@@ -61,7 +63,9 @@ class Resources(_Model):
     """Resources that one item needs of its machine."""
 
     cpus: float = Field(default=1, gt=0, description="Cores. Whole numbers on AWS Batch.")
-    memory_mib: int = Field(default=2048, ge=64, description="Memory in MiB, the worker's own share included.")
+    memory_mib: int = Field(
+        default=2048, ge=LEAST_MEMORY_MIB, description="Memory in MiB, the worker's own share included."
+    )
     gpus: int = Field(default=0, ge=0, description="GPUs.")
 
 

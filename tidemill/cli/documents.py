@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from tidemill.advice.model import ShapeAdvice
 from tidemill.client import Status, Summary
 from tidemill.client.estimate.estimate import JobEstimate
+from tidemill.client.health.queue_request import QueueRequest
 from tidemill.client.housekeeping.leftovers import Leftover
 from tidemill.client.housekeeping.removal import JobRemoval
 from tidemill.client.report.failures import FailureGroup
@@ -269,6 +270,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "rm": ("Jobs that are removed.", of(RemovalDocument)),
         "clean": ("What is removed, and what stays and why.", of(RemovalDocument)),
         "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, SERVICE_KEYS), list_of=True)(EMPTY)),
+        "queue_request": ("The change that adds a queue (`queues request`).", of(QueueRequest)),
         "use": ("The contexts.", of(ContextList)),
         "up": ("A pipeline of one's own, and what has changed.", of(UpDocument)),
         "down": ("A pipeline that was taken away.", of(DownDocument)),

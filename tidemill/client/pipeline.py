@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.client.estimate.request import EstimateRequest
+from tidemill.client.health.queue_request import NewQueue, QueueRequest, request_queue
 from tidemill.client.health.queues import QueueInfo, read_queues
 from tidemill.client.job import Job
 from tidemill.client.journal import find_spec
@@ -312,3 +313,17 @@ class Pipeline(PipelineParts):
             ['cpu', 'gpu']
         """
         return read_queues(self.site)
+
+    @taking(NewQueue)
+    def request_queue(self, request: NewQueue) -> QueueRequest:
+        """The change of the stack file that adds a queue, for the file's owner. It asks no cloud and changes nothing.
+
+        Raises:
+            CallerError: Which argument, its value, what is allowed, what to do.
+
+        Example:
+            >>> asked = pipeline.request_queue("large", cpus=8, max_cpus=64)
+            >>> (asked.owner, asked.patch)
+            ('vision', None)
+        """
+        return request_queue(self.site, request)

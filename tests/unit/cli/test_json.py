@@ -70,6 +70,7 @@ def test_every_verb_has_a_schema():
         "download",
         "links",
         "machines",
+        "queue_request",
         "sends",
     }
 

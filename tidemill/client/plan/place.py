@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill import capacity, services
-from tidemill.descriptor import Descriptor, Queue, Resources
+from tidemill.client.health.queue_request import may_be_added, owner_of
+from tidemill.descriptor import LEAST_MEMORY_MIB, Descriptor, Queue, Resources
 from tidemill.errors import CallerError
 from tidemill.figures import counted
 from tidemill.request import JobRequest
 from tidemill.services import Service
-
-LEAST_MEMORY_MIB = 64
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,11 @@ def _no_queue(descriptor: Descriptor, queue: str) -> CallerError:
     """The error of an unknown queue: the one that may be meant, or else who can add it, and the keys that do."""
     error = CallerError.unknown("queue", queue, "this pipeline", descriptor.queues)
     images = [each.images["default"].ref for each in descriptor.queues.values() if "default" in each.images]
-    if not error.fix and images:
+    if not error.fix and images and may_be_added(queue):
         error.fix = (
-            f"Take one of these, or ask {descriptor.owner or descriptor.team} to add one to the stack file of "
+            f"Take one of these, or ask {owner_of(descriptor)} to add one to the stack file of "
             f"{descriptor.team} {descriptor.environment}: `tidemill:queues: {{{queue}: {{images: {{default: "
-            f'"{images[0]}"}}}}}}`.'
+            f'"{images[0]}"}}}}}}`; `tidemill queues request {queue}` writes the change.'
         )
     return error
 

@@ -394,7 +394,9 @@ def test_an_unknown_queue_names_its_owner_and_the_keys_that_add_it(stack, capsys
         assert main(["submit", "--queue", "tpu", "--json", ITEM, *PROGRAM]) == 2
         fix = json.loads(capsys.readouterr().out)["error"]["fix"]
         assert f"ask {named} to add one" in fix
-        added = yaml.safe_load(fix[fix.index("`") + 1 : fix.rindex("`")])
+        _, keys, _, command, _ = fix.split("`")
+        assert command == "tidemill queues request tpu"
+        added = yaml.safe_load(keys)
         assert added == {"tidemill:queues": {"tpu": {"images": {"default": image}}}}
 
 
