@@ -187,6 +187,11 @@ class StoreDeniedError(StoreError):
     denied = True
 
 
+class StoreUnavailableError(StoreError):
+    """The store takes nothing more (its disk is full, it is over its quota), or does not answer at all: no item is to
+    blame, and a later attempt may succeed."""
+
+
 class FileChangedError(StoreError):
     """A file changed while it was sent: something still writes to it."""
 

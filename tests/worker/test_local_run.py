@@ -214,7 +214,7 @@ class TestStuck:
     def test_workers_that_cannot_start_end_the_run_with_their_last_error(self, here, monkeypatch):
         monkeypatch.setattr(Here, "environment", {**here.environment, "TIDEMILL_SCRATCH": "/proc/nowhere"})
         ran = here.run("a", "b", "--workers", "2", "--", "true")
-        assert ran.returncode == 1
+        assert ran.returncode == 3
         assert ran.stderr.count(" ended, and another takes its place: ") == 1
         assert "the workers cannot continue: " in ran.stderr
         assert "/proc/nowhere" in ran.stderr
@@ -289,7 +289,7 @@ class TestStuck:
             timeout=SECONDS,
             text=True,
         )
-        assert run.returncode == 1
+        assert run.returncode == 3
         assert "the workers cannot continue: the process that starts them has ended" in run.stderr
         assert here.run("a", "--", "true").returncode == 0
 

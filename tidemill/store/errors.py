@@ -7,10 +7,25 @@ import re
 
 from obstore.exceptions import InvalidPathError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
 
-from tidemill.errors import CallerError, ObjectNameError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.errors import (
+    CallerError,
+    ObjectNameError,
+    StoreDeniedError,
+    StoreError,
+    StoreMissingError,
+    StoreUnavailableError,
+)
 
 NO_LOGIN = "NoLogin"
 """Code of an error: there is no login at all."""
+_FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk's quota is used up",
+    errno.EROFS: "the disk is read-only",
+}
+_NO_ROOM = re.compile(r"quota|storagefull", re.IGNORECASE)
+"""In codes of stores that are full: `QuotaExceeded` (Ceph), `XMinioStorageFull`, `XMinioAdminBucketQuotaExceeded`,
+`quotaExceeded` (Cloud Storage)."""
 OTHER_REGION = "PermanentRedirect"
 """Code of an error: the bucket is in another region, as S3 names it."""
 
@@ -30,6 +45,13 @@ def as_exception(error: BaseException) -> Exception:
 
 def translated(error: Exception, verb: str, uri: str) -> Exception:
     """An error of obstore as one of ours; only `StoreError` itself may pass when tried again."""
+    why = _takes_no_more(error) if verb == "PUT" else ""
+    if why:
+        return StoreUnavailableError(f"PUT of {uri} failed: {why}.", code=_code(error))
+    return _translated(error, verb, uri)
+
+
+def _translated(error: Exception, verb: str, uri: str) -> Exception:
     no_bucket = verb == "LIST" and "status code: 404" in str(error)
     if no_bucket or isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return StoreMissingError(f"{'The bucket of ' * no_bucket}{uri} does not exist.")
@@ -68,11 +90,24 @@ def _code(error: Exception) -> str:
     return NO_LOGIN if "Received None" in text else ""
 
 
+def _takes_no_more(error: Exception) -> str:
+    """Why a store takes no writes until somebody makes room; empty for other errors."""
+    text = str(error)
+    if full := re.search(r"\(os error (\d+)\)", text):
+        return _FULL.get(int(full[1]), "")
+    refused = "status code: 507" in text or _NO_ROOM.search(f"{_code(error)} {_reason(text)}")
+    return f"the store takes no more data: {_answer(error)}" if refused else ""
+
+
+def _reason(text: str) -> str:
+    """The reason that the JSON API of Cloud Storage gives."""
+    found = re.search(r'"reason": *"(\w+)"', text)
+    return found[1] if found else ""
+
+
 def _answer(error: Exception) -> str:
     """The store's answer without the request; for other errors their first line."""
     text = str(error)
-    if "(os error 28)" in text:
-        return "the disk is full"
     if code := re.search(r"<Code>(\w+)</Code>", text):
         message = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
         return f"{code[1]}: {message[1]}" if message and message[1] != code[1] else code[1]

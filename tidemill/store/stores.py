@@ -16,19 +16,20 @@ class Stores:
     """Stores of any URI, each bucket opened once. URIs under `home`, the job store, use that store."""
 
     def __init__(self, home: Store | None = None, region: str | None = None, user_login: bool = False) -> None:
-        self._home, self._region, self._user_login = home, region, user_login
+        self._region, self._user_login = region, user_login
+        self.job_store = home
         self._open: dict[str, Store] = {}
 
     @property
     def home(self) -> Store:
         """The job store, where there is one."""
-        assert self._home is not None
-        return self._home
+        assert self.job_store is not None
+        return self.job_store
 
     def locate(self, uri: str) -> tuple[Store, str]:
         """The store and the name in it for a URI; `CallerError` if the scheme is unknown."""
-        if self._home and uri.startswith(self._home.uri + "/"):
-            return self._home, uri[len(self._home.uri) + 1 :]
+        if self.job_store and uri.startswith(self.job_store.uri + "/"):
+            return self.job_store, uri[len(self.job_store.uri) + 1 :]
         scheme, _, rest = uri.partition("://")
         if scheme not in (*OBJECT_STORES, "file"):
             raise CallerError.about("uri", uri, "an s3://, gs:// or file:// URI, or a path", "Give such a URI.")

@@ -18,7 +18,7 @@ from tidemill import layout
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, options, rehearsed, what_runs
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import PIPELINE, as_json, pipeline_uri
-from tidemill.errors import CallerError, StoreMissingError
+from tidemill.errors import CallerError, CloudError, StoreMissingError
 from tidemill.folders import local_scratch
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 INTERRUPTED = 130
+REFUSED = CloudError.exit_code
 OF_A_RUN = ("workers", "store", "python", "reclaim_every", "with_parent", "as_json")
 """Options about how a job runs here, not what it is."""
 TYPED = ParameterSource.COMMANDLINE
@@ -284,7 +285,6 @@ def tell(keeper: KeeperHandle) -> None:
     if keeper.error:
         click.echo(f"the workers cannot continue: {keeper.error}", err=True)
         click.echo("Finished items are kept. Fix that, then type the same command again.", err=True)
-        keeper.error = ""
 
 
 def locked(desk: Desk, job: str, keeper: KeeperHandle) -> IO[bytes]:
@@ -311,6 +311,8 @@ def show(pipeline: Pipeline, job: Job, keeper: KeeperHandle, status: Status, as_
         if keeper.died:
             table["workers"] = f"{keeper.died} died: tidemill logs {job.id} --worker{where}"
         show_facts(table)
+    if keeper.error and status.remaining and not job.cancelled:
+        return REFUSED
     return status.exit_code or int(status.state != "succeeded")
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tidemill.capacity import WORKER_MIB
 from tidemill.descriptor import Resources, WorkerExit
+from tidemill.errors import StoreUnavailableError
 from tidemill.job import Item
 from tidemill.ledger import Outcome
 from tidemill.machine import Capacity
@@ -48,8 +49,9 @@ class _Again(NamedTuple):
     memory_mib: int | None
 
 
-_Ended = tuple[ChunkRun, Outcome | _Again]
-"""An item's chunk with its outcome, or with the attempt that follows."""
+_Ended = tuple[ChunkRun, Outcome | _Again | StoreUnavailableError]
+"""An item's chunk with its outcome, with the attempt that follows, or with the error of the store that ends the
+worker."""
 
 
 @dataclass
@@ -78,6 +80,11 @@ class _ChunkOutcomes:
 
     def sending(self, task: Task) -> None:
         self._chunk.sending.add(task.item.index)
+
+    def unavailable(self, task: Task, error: StoreUnavailableError) -> None:
+        self._chunk.sending.discard(task.item.index)
+        self._ended.append((self._chunk, error))
+        self._wake()
 
     def again(self, task: Task, attempt: int, memory_mib: int | None = None) -> None:
         self._ended.append((self._chunk, _Again(task.item, attempt, memory_mib)))
@@ -222,8 +229,13 @@ class RunningItems:
 
     def handle(self, seconds: float) -> None:
         """Take in what ended in the slots, waiting so many seconds for it, and refill the slots before anything is
-        written."""
+        written.
+
+        Raises:
+            StoreUnavailableError: A slot met a store that takes nothing, once all that ended is taken in.
+        """
         batches = self._ended_batches(seconds)
+        away = [batch.error for batch in batches if isinstance(batch.error, StoreUnavailableError)]
         ended = [self._ended.popleft() for _ in range(len(self._ended))]
         for batch in batches:
             assert self.slots is not None
@@ -234,17 +246,19 @@ class RunningItems:
                 batch.chunk.superseded = True
                 continue
             if batch.error is not None:
-                self._broke(batch, batch.error)
+                if not isinstance(batch.error, StoreUnavailableError):
+                    self._broke(batch, batch.error)
                 continue
             mean = batch.seconds / len(batch.tasks)
             earlier = batch.chunk.job.item_seconds
             # A first item pays for imports and caches, so the mean adapts fast.
             batch.chunk.job.item_seconds = mean if not earlier else 0.3 * earlier + 0.7 * mean
         # Until an item has succeeded, each failure is handled first: it may end the job.
-        if not self._stop.raised and all(chunk.job.proven for chunk in self._held):
+        away += [what for _, what in ended if isinstance(what, StoreUnavailableError)]
+        if not (away or self._stop.raised) and all(chunk.job.proven for chunk in self._held):
             self.start()
         for chunk, what in ended:
-            if chunk not in self._held:
+            if chunk not in self._held or isinstance(what, StoreUnavailableError):
                 continue
             if isinstance(what, Outcome):
                 self._record(chunk, what)
@@ -252,6 +266,8 @@ class RunningItems:
                 _again(chunk, what)
         for chunk in {chunk for chunk, _ in ended}:
             self._held.settle(chunk)
+        if away and not self._stop.raised:
+            raise away[0]
 
     def _ended_batches(self, seconds: float) -> list[Batch]:
         """Batches that have ended; waits for the first."""

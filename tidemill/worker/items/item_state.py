@@ -90,9 +90,9 @@ class ItemState:
         self._saver = Saver(self._snapshots, folder)
         self._outer, self.stop = stop, JobStop(stop)
         self._error: BaseException | None = None
+        self._refused: StoreError | None = None
         self._restored: Snapshot | None = None
-        self._began = 0.0
-        self._claimed = self._unsaved = False
+        self._began, self._claimed, self._unsaved = 0.0, False, False
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._watched, self._due = self._calm()
@@ -107,7 +107,7 @@ class ItemState:
             ItemError: It gets nowhere, or its state cannot be restored.
             SupersededError: A later attempt has begun.
         """
-        with item_step("state", "the state cannot be restored"):
+        with item_step("state", "the state cannot be restored", self._snapshots.store):
             recent = self._snapshots.recent()
             if not self._claimed:
                 self._guard(recent)
@@ -250,7 +250,7 @@ class ItemState:
 
     def _save(self, there: Scan, loose: Collection[str] = ()) -> bool:
         """Save the folder as it was scanned; returns whether a snapshot holds it."""
-        hurry = self._outer.raised or self._ended.is_set()
+        hurry, self._refused = self._outer.raised or self._ended.is_set(), None
         if self._saver.differs(there, hurry=hurry):
             try:
                 saved = self._saver.save(there, self._aborted, loose, hurry=hurry, watched=self._watched)
@@ -258,6 +258,7 @@ class ItemState:
                 return False
             except StoreError as error:
                 log(f"the state was not saved: {error}", "warning", **self._labels)
+                self._refused = error
                 return False
             fields: dict[str, Any] = {"snapshot": saved.seq, "bytes": saved.bytes, "seconds": saved.seconds}
             log("state saved", **self._labels, **fields, files=len(saved.tree.files), open=list(saved.open))
@@ -312,7 +313,8 @@ class ItemState:
         except StateError as error:
             raise ItemError("state", str(error), final=True) from None
         if succeeded and not saved:
-            raise ItemError("state", "the state was not saved after the program had ended")
+            with item_step("state", "the state was not saved after the program had ended", self._snapshots.store):
+                raise self._refused or RuntimeError("it still changes")
 
     def _raise(self) -> None:
         """Raise what the thread has found."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.capacity import WORKER_MIB
+from tidemill.errors import StoreUnavailableError
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Outcome
 from tidemill.placeholders import child_variables, fill, meta_values
@@ -80,10 +81,12 @@ class CommandRunner:
     def _send(self, task: Task, slot: Slot, outcome: Outcome, outputs: Outputs, ends: OutcomeSink) -> None:
         """Upload outputs while the slot goes on, or here when many are on their way."""
 
-        def sent(error: ItemError | None) -> None:
+        def sent(error: ItemError | StoreUnavailableError | None) -> None:
             slot.give_back(outputs.folder)
             if error is None:
                 ends(outcome)
+            elif isinstance(error, StoreUnavailableError):
+                ends.unavailable(task, error)
             elif task.stop.raised or not (error.final or outcome.attempts >= task.last_attempt):
                 ends.again(task, outcome.attempts + 1)
             else:

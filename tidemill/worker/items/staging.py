@@ -74,7 +74,7 @@ class Staging:
         return self._pool.submit(self._fetch, uri, reader, folder, stop)
 
     def _fetch(self, uri: str, reader: str, folder: Path, stop: Stop) -> Path:
-        with item_step("input", f"{uri} cannot be fetched"):
+        with item_step("input", f"{uri} cannot be fetched", self.stores.job_store):
             empty_folder(folder, self._scratch.folder)
             target = folder / file_name(uri)
             if uri.startswith(SCHEME):
@@ -138,7 +138,7 @@ class Staging:
 
     def send(self, outputs: Outputs) -> None:
         """Upload what `look` has seen; `ItemError` if that cannot be."""
-        with item_step("output", f"the output cannot be uploaded to {outputs.prefix}"):
+        with item_step("output", f"the output cannot be uploaded to {outputs.prefix}", self.stores.job_store):
             store, base = self.stores.locate(outputs.prefix)
             if outputs.only:
                 # Most items have one, and handing it to another thread costs as much as a tenth of sending it.

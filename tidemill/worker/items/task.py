@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tidemill.errors import StoreUnavailableError
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Outcome
 from tidemill.worker.items.store_waits import StoreWaits
@@ -82,6 +83,9 @@ class OutcomeSink(Protocol):
 
     def sending(self, task: Task) -> None:
         """An item's program has succeeded, and its outputs are on their way. A call or `again` follows."""
+
+    def unavailable(self, task: Task, error: StoreUnavailableError) -> None:
+        """The store took no outputs, which is not the item's fault: the worker ends."""
 
     def again(self, task: Task, attempt: int, memory_mib: int | None = None) -> None:
         """It needs another attempt: its outputs could not be sent, or it needs so much memory."""

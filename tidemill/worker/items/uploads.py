@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from tidemill.errors import StoreUnavailableError
 from tidemill.store.errors import as_exception
 from tidemill.worker.items.staging import Outputs, Staging
 from tidemill.worker.machine.scratch import Scratch
@@ -17,7 +18,7 @@ MOST = 16
 MOST_BYTES = 1024 * 1024 * 1024
 SCRATCH_SHARE = 8
 """They take at most this part of what is free on the scratch volume."""
-Sent = Callable[[ItemError | None], None]
+Sent = Callable[[ItemError | StoreUnavailableError | None], None]
 
 
 class OutputUploads:
@@ -42,7 +43,7 @@ class OutputUploads:
         return True
 
     def _begun(self, outputs: Outputs, sent: Sent) -> None:
-        def over(error: ItemError | None) -> None:
+        def over(error: ItemError | StoreUnavailableError | None) -> None:
             with self._lock:
                 self._count -= 1
                 self._bytes -= outputs.bytes
@@ -55,7 +56,7 @@ class OutputUploads:
         error = None
         try:
             self._staging.send(outputs)
-        except ItemError as failure:
+        except (ItemError, StoreUnavailableError) as failure:
             error = failure
         except BaseException as failure:  # an upload that dies silently would hang its chunk
             error = item_error("output", f"the output cannot be uploaded to {outputs.prefix}", as_exception(failure))

@@ -1,8 +1,9 @@
 """The line between an item's fault and the worker's.
 
 Whatever goes wrong in a step of an item (fetch, fill in, start, read, upload) is the outcome of that item: `item_step`
-turns it into an `ItemError`, which both kinds of runners turn into a failed outcome. What is left is a mistake of the
-worker's own.
+turns it into an `ItemError`, which both kinds of runners turn into a failed outcome. A store that takes nothing more,
+or does not answer, is no item's fault: its `StoreUnavailableError` passes, and ends the worker. What is left is a
+mistake of the worker's own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from concurrent.futures import CancelledError
 
 from obstore.exceptions import BaseError
 
-from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError, shown
+from tidemill import layout
+from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError, StoreUnavailableError, shown
+from tidemill.store import Store
 
 ERROR_CHARACTERS = 4096
 """Length of an error in an outcome: an item's URI can be arbitrarily long."""
@@ -56,19 +59,33 @@ class ItemError(Exception):
 
 
 class item_step:  # noqa: N801, used like a function; a generator costs twice as much
-    """Run a step of an item: what it raises becomes an `ItemError` that says `what` could not be done."""
+    """Run a step of an item: what it raises becomes an `ItemError` that says `what` could not be done.
 
-    __slots__ = ("_reason", "_what")
+    An error of a store is the item's only if the `job_store` answers, for a step that has one.
+    """
 
-    def __init__(self, reason: str, what: str) -> None:
-        self._reason, self._what = reason, what
+    __slots__ = ("_job_store", "_reason", "_what")
+
+    def __init__(self, reason: str, what: str, job_store: Store | None = None) -> None:
+        self._reason, self._what, self._job_store = reason, what, job_store
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, FAULTS):
+        if type(error) is StoreError and self._job_store is not None:
+            check_answers(self._job_store)
+        if isinstance(error, FAULTS) and not isinstance(error, StoreUnavailableError):
             raise item_error(self._reason, self._what, error) from error
+
+
+def check_answers(job_store: Store) -> None:
+    """Raise `StoreUnavailableError` if a job store does not answer; a refusal is an answer."""
+    try:
+        job_store.size(layout.DESCRIPTOR)
+    except StoreError as error:
+        if type(error) is StoreError:
+            raise StoreUnavailableError(f"the job store does not answer: {error}") from error
 
 
 def item_error(reason: str, what: str, error: BaseException) -> ItemError:

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.worker.fakes import Interrupted, worker_of
 from tidemill.client.plan.spec import build_spec
 from tidemill.descriptor import WorkerExit
-from tidemill.errors import StoreError
+from tidemill.errors import StoreError, StoreUnavailableError
 from tidemill.job import Item
 from tidemill.ledger import Outcome
 from tidemill.store import Store, Stores
@@ -53,6 +53,9 @@ class Ends:
 
     def again(self, task: Task, attempt: int, memory_mib: int | None = None) -> None:
         self._tell("again", task.item.index, attempt)
+
+    def unavailable(self, task: Task, error: StoreUnavailableError) -> None:
+        self._tell("unavailable", task.item.index)
 
     def wait(self, count: int) -> list[tuple[Any, ...]]:
         with self.changed:
@@ -246,3 +249,59 @@ def test_a_store_that_fails_is_the_items_failure_in_the_end(world, monkeypatch):
     world.let()
     world.run(world.task(0, WRITE, attempts=1))
     assert world.ends.wait(2)[1:] == [("done", 0, "failed", "output")]
+
+
+@pytest.mark.parametrize("overlaps", [True, False])
+@pytest.mark.parametrize("away", [True, False])
+def test_a_store_that_takes_nothing_is_no_items_failure(world, monkeypatch, overlaps, away):
+    """Full, or without any answer: neither needs another attempt of the item."""
+
+    def fails(*_: Any) -> Any:
+        raise StoreError("away") if away else StoreUnavailableError("the disk is full")
+
+    monkeypatch.setattr(Store, "upload", fails)
+    if away:
+        monkeypatch.setattr(Store, "size", fails)
+    world.let()
+    task = world.task(0, WRITE, attempts=1, overlaps=overlaps)
+    if overlaps:
+        world.run(task)
+        assert world.ends.wait(2)[1:] == [("unavailable", 0)]
+    else:
+        with pytest.raises(StoreUnavailableError):
+            world.run(task)
+        assert world.ends.told == []
+
+
+class Full(Interrupted):
+    """The store takes the outputs of the first item, and is full when those of the second come: while the slot goes on,
+    or in the slot."""
+
+    in_the_slot = True
+
+    def run(self, tasks: Any, slot: Slot, done: Any) -> None:
+        for task in tasks:
+            if task.item.index == 0:
+                done(Outcome(index=0, uri=task.item.uri, status="succeeded"))
+                continue
+            slot.current = task.item.index
+            error = StoreUnavailableError("the disk is full")
+            if self.in_the_slot:
+                raise error
+            done.sending(task)
+            done.unavailable(task, error)
+
+
+class FullMeanwhile(Full):
+    in_the_slot = False
+
+
+@pytest.mark.parametrize("runner", [Full, FullMeanwhile])
+def test_a_full_store_ends_the_worker_and_blames_no_item(tmp_path, runner):
+    with worker_of(Worker, runner, ["a", "b"], 1, tmp_path) as (worker, ledger):
+        assert worker.run() is WorkerExit.STORE_UNAVAILABLE
+    full = ledger.chunk(0, 1)
+    assert ledger.chunk(0, 0).committed()
+    assert full.committed() is None
+    assert full.progress() == {}
+    assert not full.history().suspected
