@@ -47,8 +47,8 @@ def monitoring(config: StackConfig, book: Book) -> Iterator[Line]:
     wanted = config.monitoring
     if wanted.dashboard:
         yield book.line("dashboard", 1, "dashboard_month")
-    rungs = [len(queue.open_rungs) for queue in config.queues.values()]
-    if metrics := sum(map(wanted.alarm_metrics, rungs)):
+    sizes = [(len(queue.open_rungs), 1 + len(queue.per_job.markets)) for queue in config.queues.values()]
+    if metrics := sum(wanted.alarm_metrics(*each) for each in sizes):
         yield book.line("alarms: metrics that they read", metrics, "alarm_metric_month")
 
 

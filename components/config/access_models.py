@@ -53,6 +53,6 @@ class PerJob(Model):
         default=[],
         max_length=2,
         description="Markets that a job may ask for (`--market`). Each has a job queue of its own over the rungs of "
-        "that market, which costs nothing. Leave out for none.",
+        "that market, which costs nothing but the metrics that its alarms read. Leave out for none.",
         examples=[["spot"]],
     )

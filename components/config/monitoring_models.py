@@ -132,14 +132,14 @@ class Monitoring(Model):
         "longest chunk takes. $0.10 per month, and $0.10 per rung. On GCP the reconciler watches the workers.",
     )
 
-    def alarm_metrics(self, rungs: int) -> int:
-        """Metrics that the alarms of a queue with so many rungs read on AWS, which bills each."""
+    def alarm_metrics(self, rungs: int, job_queues: int = 1) -> int:
+        """Metrics that the alarms of a queue with so many rungs and job queues read on AWS, which bills each."""
         wanted = (
             (3, True),
-            (2, self.growing_hours),
-            (3, self.full_hours),
-            (2, self.reclaimed_percent),
-            (3 + rungs, self.no_machine_minutes),
+            (2 * job_queues, self.growing_hours),
+            (3 * job_queues, self.full_hours),
+            (1 + job_queues, self.reclaimed_percent),
+            ((3 + rungs) * job_queues, self.no_machine_minutes),
             (1 + rungs, self.stalled_minutes),
         )
         return sum(metrics for metrics, key in wanted if key) if self.tells else 0

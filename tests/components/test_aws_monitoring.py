@@ -210,6 +210,33 @@ def test_as_many_metrics_are_read_as_the_estimate_counts(more: dict[str, Any]):
     assert len(read) == part(Monitoring, {"notify": ["a@example.com"], **more}).alarm_metrics(rungs=2)
 
 
+@pytest.mark.parametrize("markets", [["spot"], ["spot", "on_demand"]])
+def test_jobs_that_ask_for_a_market_are_watched_and_priced_as_the_others(markets: list[str]):
+    arns = {market: f"{QUEUE}-{market}" for market in markets}
+    made = told(market_queues={"cpu": arns}, dashboard=True, **EVERY)
+    alarms = {each.name.removeprefix("v-monitoring-cpu-"): each for each in made.of("cloudwatch.MetricAlarm")}
+    read = {
+        name: [query["metric"] for query in alarm.inputs["metricQueries"] if "metric" in query]
+        for name, alarm in alarms.items()
+    }
+    assert all(len(metrics) <= 10 for metrics in read.values()), "CloudWatch takes ten of an alarm"
+    asked = part(Monitoring, {"notify": ["a@example.com"], **EVERY})
+    assert sum(map(len, read.values())) == asked.alarm_metrics(rungs=2, job_queues=1 + len(markets))
+    for own in ("growing", "full", "no-machine"):
+        seen = {each["dimensions"].get("JobQueueName") for each in read[f"market-spot-{own}"]} - {None}
+        assert seen == {"vision-dev-cpu-spot"}
+        assert "queue cpu (spot)" in alarms[f"market-spot-{own}"].inputs["alarmDescription"]
+    # A reclaim is counted for the queue, whatever the job asks for, so all its starts are.
+    started = {each["dimensions"].get("JobQueueName") for each in read["reclaims"]} - {None}
+    assert started == {"vision-dev-cpu", *(arn.rpartition("/")[2] for arn in arns.values())}
+    widgets = made.one("cloudwatch.Dashboard").document("dashboardBody")["widgets"]
+    charts = [widget["properties"]["metrics"] for widget in widgets if widget["type"] == "metric"]
+    assert {row[3] for chart in charts for row in chart if row[0] == "AWS/Batch"} == started
+    for chart in charts:
+        ids = [row[-1]["id"] for row in chart if "id" in row[-1]]
+        assert len(ids) == len(set(ids))
+
+
 def test_alarms_name_metrics_that_are_counted_and_commands():
     for alarm in told(**EVERY).of("cloudwatch.MetricAlarm"):
         assert metrics_of(alarm) <= OURS | CLOUDS | BATCHES

@@ -13,16 +13,7 @@ from tidemill.descriptor import CANCELLED
 
 from ...notices import Notice
 from ...outputs import json_of
-from .metrics import (
-    BATCH,
-    BATCH_DIMENSION,
-    COUNTED,
-    DIMENSION,
-    FAILED,
-    RUNNABLE,
-    STARTING,
-    WAITED,
-)
+from .metrics import BATCH, BATCH_DIMENSION, COUNTED, DIMENSION, FAILED, RUNNABLE, STARTING, WAITED
 
 FEWEST_ITEMS = 20
 """Items of 15 minutes from which a share of failed ones says something."""
@@ -164,9 +155,14 @@ class Alarms:
             hours * HOUR_SECONDS * 1000,
         )
 
-    def reclaims(self, name: str, queue: str, job_queue: pulumi.Input[str], percent: int) -> pulumi.Output[str]:
-        """An alarm of Spot machines that keep being taken back; its ARN."""
-        rate = f"IF(FILL(starting, 0) >= {FEWEST_STARTS}, 100 * FILL(reclaims, 0) / starting, 0)"
+    def reclaims(
+        self, name: str, queue: str, job_queues: Sequence[pulumi.Input[str]], percent: int
+    ) -> pulumi.Output[str]:
+        """An alarm of Spot machines that keep being taken back; its ARN. Workers count those of all job queues."""
+        keys = ["starting", *(f"starting{number}" for number in range(1, len(job_queues)))]
+        starts = " + ".join(f"FILL({key}, 0)" for key in keys)
+        all_starts = "starting" if len(keys) == 1 else f"({starts})"
+        rate = f"IF({starts} >= {FEWEST_STARTS}, 100 * FILL(reclaims, 0) / {all_starts}, 0)"
         return self._alarm(
             name,
             Notice(
@@ -178,7 +174,7 @@ class Alarms:
             ),
             [
                 _shown("rate", rate, "reclaimed, percent"),
-                _batch("starting", STARTING, job_queue, HOUR_SECONDS),
+                *(_batch(key, STARTING, each, HOUR_SECONDS) for key, each in zip(keys, job_queues, strict=True)),
                 self._metric("reclaims", "reclaims", queue, HOUR_SECONDS),
             ],
             percent,

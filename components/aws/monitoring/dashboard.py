@@ -38,7 +38,7 @@ def body(
     namespace: str,
     log_group: str,
     clusters: Mapping[str, Sequence[str]],
-    job_queues: Mapping[str, str],
+    job_queues: Mapping[str, Mapping[str, str]],
     alarms: Sequence[str],
 ) -> dict[str, Any]:
     """The dashboard as data.
@@ -49,7 +49,7 @@ def body(
         namespace: Of the workers' metrics.
         log_group: The workers' lines.
         clusters: By queue, the names of the ECS clusters of its machines.
-        job_queues: By queue, Batch's name of it.
+        job_queues: By queue and market, Batch's names of it; the market is empty for the queue itself.
         alarms: ARNs of the alarms.
     """
     rows = [[_text(f"# {pipeline}\n{_HELP}")]]
@@ -65,15 +65,12 @@ def body(
 
 
 def _queue(
-    queue: str, region: str, namespace: str, clusters: Sequence[str], job_queue: str
+    queue: str, region: str, namespace: str, clusters: Sequence[str], job_queues: Mapping[str, str]
 ) -> list[list[dict[str, Any]]]:
     """A queue's rows: items, what failed, trouble; and backlog, wait, machines."""
 
     def metric(suffix: str, **look: Any) -> list[Any]:
         return [namespace, COUNTED[suffix].name, DIMENSION, queue, {"stat": "Sum", **look}]
-
-    def batch(name: str, **look: Any) -> list[Any]:
-        return [BATCH, name, BATCH_DIMENSION, job_queue, {"stat": "Sum", **look}]
 
     def shown(title: str, metrics: Sequence[Any], **more: Any) -> dict[str, Any]:
         fields = {"title": f"{queue}: {title}", "region": region, "view": "timeSeries", "period": _SECONDS}
@@ -81,11 +78,7 @@ def _queue(
 
     rate = {"expression": "100 * FILL(failed, 0) / items", "label": "failed, percent", "id": "rate"}
     hidden = [metric("items", id="items", visible=False), metric("failed-items", id="failed", visible=False)]
-    # Batch counts what moves. The sum over the chart's time is the backlog if there was none at its start.
-    left = "RUNNING_SUM(FILL(submitted, 0) - FILL(succeeded, 0) - FILL(failed, 0))"
-    moves = [(SUBMITTED, "submitted"), (SUCCEEDED, "succeeded"), (FAILED, "failed")]
-    backlog = {"expression": left, "label": "chunks since the chart's start", "id": "left"}
-    waits = {"expression": "waited / 60000", "label": "longest wait of chunks that start, minutes", "id": "waits"}
+    lines = [_of_job_queue(name, market, number) for number, (market, name) in enumerate(job_queues.items())]
     first = {
         "expression": "first / 60000",
         "label": "longest wait of jobs for their first item, minutes",
@@ -105,14 +98,30 @@ def _queue(
             shown("reclaims and errors", [metric("reclaims"), metric("worker-errors")]),
         ],
         [
-            shown("chunks that wait or run", [[backlog], *(batch(name, id=key, visible=False) for name, key in moves)]),
-            shown(
-                "wait for a machine",
-                [[waits], batch(WAITED, id="waited", stat="Maximum", visible=False), [first], wait],
-            ),
+            shown("chunks that wait or run", [row for backlog, _ in lines for row in backlog]),
+            shown("wait for a machine", [*(row for _, waits in lines for row in waits), [first], wait]),
             shown("machines reserved, percent", reserved, **percent),
         ],
     ]
+
+
+def _of_job_queue(job_queue: str, market: str, number: int) -> tuple[list[Any], list[Any]]:
+    """The rows of the backlog and of the wait on a job queue; `market` is of one for jobs that ask for it."""
+    end, said = number or "", f", {market}" * bool(market)
+
+    def batch(name: str, key: str, stat: str = "Sum") -> list[Any]:
+        return [BATCH, name, BATCH_DIMENSION, job_queue, {"stat": stat, "id": f"{key}{end}", "visible": False}]
+
+    # Batch counts what moves. The sum over the chart's time is the backlog if there was none at its start.
+    left = f"RUNNING_SUM(FILL(submitted{end}, 0) - FILL(succeeded{end}, 0) - FILL(failed{end}, 0))"
+    moves = [(SUBMITTED, "submitted"), (SUCCEEDED, "succeeded"), (FAILED, "failed")]
+    backlog = {"expression": left, "label": f"chunks since the chart's start{said}", "id": f"left{end}"}
+    label = f"longest wait of chunks that start, minutes{said}"
+    waits = {"expression": f"waited{end} / 60000", "label": label, "id": f"waits{end}"}
+    return (
+        [[backlog], *(batch(name, key) for name, key in moves)],
+        [[waits], batch(WAITED, "waited", "Maximum")],
+    )
 
 
 def _text(markdown: str) -> dict[str, Any]:

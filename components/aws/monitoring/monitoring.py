@@ -46,8 +46,8 @@ class AwsMonitoringArgs:
     """ARNs of the job queues, by the name that users type."""
     clusters: Mapping[str, list[pulumi.Input[str]]] = field(default_factory=dict)
     """Names of the ECS clusters of each queue's machines, by the queue's name."""
-    market_queues: Sequence[pulumi.Input[str]] = ()
-    """ARNs of the job queues of jobs that ask for one market. What Batch says of their jobs is told, too."""
+    market_queues: Mapping[str, Mapping[str, pulumi.Input[str]]] = field(default_factory=dict)
+    """ARNs of the job queues of jobs that ask for one market, by the queue's name and the market."""
     dashboard: bool = False
     """Make a dashboard."""
     queries: bool = False
@@ -88,7 +88,7 @@ class AwsMonitoring(pulumi.ComponentResource):
 
     Costs while idle: nothing without the keys; a dashboard $3 per month after the account's third; an alarm $0.10 per
     metric and month after the account's tenth: $1.00 per queue, for one rung with `no_machine_minutes` $0.40 and with
-    `stalled_minutes` $0.20 more.
+    `stalled_minutes` $0.20 more; $0.60 per market of `market_queues`, with `no_machine_minutes` $0.40 more.
 
     Example:
         ```python
@@ -167,31 +167,38 @@ class AwsMonitoring(pulumi.ComponentResource):
         owner = self._settings.owner or args.pipeline
         alarms = Alarms(topic, args.metric_namespace, owner, args.tags, self._child)
         arns = [arn for queue in args.queues for arn in self._alarms_of(queue, alarms)]
-        queues = [*args.queues.values(), *args.market_queues]
+        queues = [*args.queues.values(), *(arn for each in args.market_queues.values() for arn in each.values())]
         alarms.blocked(f"{self._name}-stuck", queues)
         alarms.ended(f"{self._name}-ended", queues)
         return arns
 
     def _alarms_of(self, queue: str, alarms: Alarms) -> Iterator[pulumi.Output[str]]:
         """ARNs of a queue's alarms."""
-        wanted, name, job_queue = self._settings, f"{self._name}-{queue}", self._job_queue(queue)
+        wanted, name, job_queues = self._settings, f"{self._name}-{queue}", self._job_queues(queue)
         clusters = self._args.clusters.get(queue, [])
         yield alarms.failed(f"{name}-failed", queue, wanted.failed_percent)
         yield alarms.errors(f"{name}-errors", queue)
-        if wanted.growing_hours:
-            yield alarms.growing(f"{name}-growing", queue, job_queue, wanted.growing_hours)
-        if wanted.full_hours:
-            yield alarms.full(f"{name}-full", queue, job_queue, wanted.full_hours)
         if wanted.reclaimed_percent:
-            yield alarms.reclaims(f"{name}-reclaims", queue, job_queue, wanted.reclaimed_percent)
-        if wanted.no_machine_minutes:
-            yield alarms.no_machine(f"{name}-no-machine", queue, job_queue, clusters, wanted.no_machine_minutes)
+            yield alarms.reclaims(f"{name}-reclaims", queue, [*job_queues.values()], wanted.reclaimed_percent)
         if wanted.stalled_minutes:
             yield alarms.stalled(f"{name}-stalled", queue, clusters, wanted.stalled_minutes)
+        for market, job_queue in job_queues.items():
+            own, called = (f"{name}-market-{market}", f"{queue} ({market})") if market else (name, queue)
+            if wanted.growing_hours:
+                yield alarms.growing(f"{own}-growing", called, job_queue, wanted.growing_hours)
+            if wanted.full_hours:
+                yield alarms.full(f"{own}-full", called, job_queue, wanted.full_hours)
+            if wanted.no_machine_minutes:
+                yield alarms.no_machine(f"{own}-no-machine", called, job_queue, clusters, wanted.no_machine_minutes)
 
-    def _job_queue(self, queue: str) -> pulumi.Output[str]:
-        """Batch's name of a queue, by which its metrics go."""
-        return pulumi.Output.from_input(self._args.queues[queue]).apply(lambda arn: arn.rpartition("/")[2])
+    def _job_queues(self, queue: str) -> dict[str, pulumi.Output[str]]:
+        """Batch's names of a queue, by which its metrics go: its own, and those of markets."""
+        markets = self._args.market_queues.get(queue, {})
+        arns = {"": self._args.queues[queue], **{each.replace("_", "-"): arn for each, arn in markets.items()}}
+        return {
+            market: pulumi.Output.from_input(arn).apply(lambda arn: arn.rpartition("/")[2])
+            for market, arn in arns.items()
+        }
 
     def _queries(self) -> None:
         for title, query in QUERIES.items():
@@ -214,7 +221,7 @@ class AwsMonitoring(pulumi.ComponentResource):
                     region=self._account.region,
                     log_group=args.log_group,
                     clusters={queue: args.clusters.get(queue, []) for queue in args.queues},
-                    job_queues={queue: self._job_queue(queue) for queue in args.queues},
+                    job_queues={queue: self._job_queues(queue) for queue in args.queues},
                     alarms=list(alarms),
                 ).apply(lambda values: dashboard.body(args.pipeline, namespace=args.metric_namespace, **values))
             ),

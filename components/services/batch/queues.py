@@ -34,7 +34,7 @@ class BatchQueues(ServiceQueues):
     def monitored(self) -> dict[str, Any]:
         return {
             "queues": {key: queue.arn for key, queue in self._made.items()},
-            "market_queues": [arn for queue in self._made.values() for arn in queue.markets.values()],
+            "market_queues": {key: queue.markets for key, queue in self._made.items()},
             "clusters": {key: [*queue.clusters] for key, queue in self._made.items()},
         }
 
