@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, QUEUE, TEMPLATES
+from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, OF_MARKET, QUEUE, TEMPLATES
 from ops.review.diffs import at
 from ops.review.document import State, Step
 from ops.review.models import Finding, Fleet, IdleCost, Money, Severity
@@ -152,11 +152,12 @@ def _dollars(fleet: Fleet) -> tuple[str, ...]:
 
 
 def _first(steps: list[Step], *, before: bool) -> set[str]:
-    """The fleets that get a queue's jobs first: of the lowest order on AWS, with an autoscaler that is on on GCP."""
+    """The fleets that get a queue's jobs first: of the lowest order on AWS, with an autoscaler that is on on GCP. A job
+    queue of jobs that ask for a market decides nothing for the others."""
     states = {step.urn: state for step in steps if (state := step.before if before else step.after)}
     urns: set[str] = set()
     for urn, state in states.items():
-        if _kind(urn) == QUEUE:
+        if _kind(urn) == QUEUE and not OF_MARKET.search(urn):
             urns |= _first_of(state, states)
         elif _kind(urn) in AUTOSCALERS and at(state.inputs, ("autoscalingPolicy", "mode")) != "OFF":
             urns |= {each for each in state.property_dependencies.get("target") or [] if _kind(each) in GROUPS}

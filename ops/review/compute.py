@@ -1,5 +1,6 @@
 """Machines under running jobs: what replaces them, stops them or lets an autoscaler stop them."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,8 @@ from ops.review.values import is_unknown
 
 ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
 QUEUE = "aws:batch/jobQueue:JobQueue"
+OF_MARKET = re.compile(r"-market-(spot|on-demand)$")
+"""Ends the name of a job queue of jobs that ask for one market."""
 GROUPS = (
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
     "gcp:compute/instanceGroupManager:InstanceGroupManager",
@@ -62,6 +65,8 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield from _environment(step)
         elif step.type == QUEUE:
             yield from _queue(step)
+            if staying and step.op == "create" and (found := OF_MARKET.search(step.name)):
+                yield _choice(step, found[1])
         elif step.type in GROUPS:
             yield from _group(step)
         elif step.type in AUTOSCALERS:
@@ -142,6 +147,13 @@ def _queue(step: Step) -> Iterator[Finding]:
         yield _finding(step, f"job queue is {verb}: all its waiting and running jobs end", *_because(step))
     elif step.new.get("state") == "DISABLED" and step.old.get("state") != "DISABLED":
         yield _finding(step, "job queue is disabled: it refuses submits")
+
+
+def _choice(step: Step, market: str) -> Finding:
+    """A market that jobs may choose from now on. On-Demand machines cost more than what they had first."""
+    severity: Severity = "medium" if market == "on-demand" else "low"
+    title = f"jobs may ask for {market} machines alone (per_job.markets)"
+    return Finding(severity, "capacity", step.name, step.urn, title)
 
 
 def _group(step: Step) -> Iterator[Finding]:
