@@ -138,8 +138,16 @@ def test_an_image_is_renamed_and_a_queue_goes_as_documented(project, cloud):
     with project.config() as config:
         config[QUEUE]["cpu"]["images"]["named"] = "registry://preprocess:1.0.0"
         config[QUEUE]["nightly"] = {"images": {"default": "registry://digest:1.0.0"}}
+        config[QUEUE]["cpu"]["per_job"] = {"markets": ["spot"]}
     project.up().ok()
-    assert there() == ({*worker, "preprocess", "digest"}, 2)
+    assert there() == ({*worker, "preprocess", "digest"}, 3)
+    [spot] = [
+        each["computeEnvironmentOrder"]
+        for each in client(cloud.env, "batch").describe_job_queues()["jobQueues"]
+        if "market-spot" in each["jobQueueName"]
+    ]
+    assert [each["computeEnvironment"].rpartition("/")[2][:20] for each in spot] == ["demo-local-cpu-spot-"]
+    assert [*project.descriptor()["queues"]["cpu"]["aws"]["markets"]] == ["spot"]
     code, output = ops_queue(project, "set", "cpu", "images.named=registry://embedder:1.0.0")
     assert (code, "keeps it with its images" in output) == (0, True), output
 
@@ -150,10 +158,13 @@ def test_an_image_is_renamed_and_a_queue_goes_as_documented(project, cloud):
     code, output = ops_queue(project, "remove", "nightly", "--up")
     assert code == 1, output
     assert "demo-local-nightly-queue is protected. To give it up, set tidemill:allow: [replace]" in output
-    assert there() == ({*worker, "preprocess", "digest"}, 2)
+    assert there() == ({*worker, "preprocess", "digest"}, 3)
     path.write_text(before)
 
-    project.up().ok()
+    # The market's job queue is there, so this leaves it alone; below it goes with the key.
+    assert not [step for step in project.up().ok().plan if "market" in step]
+    with project.config() as config:
+        del config[QUEUE]["cpu"]["per_job"]
     code, output = ops_queue(project, "remove", "nightly", "--up")
     assert code == 0, output
     assert there() == ({*worker, "preprocess", "digest", "embedder"}, 1)
