@@ -95,6 +95,7 @@ class ArrivalLog:
 
     def __init__(self, store: Store, template: str, trigger: str) -> None:
         self._store, self._folder = store, layout.sends(template, trigger)
+        self._packed: dict[int, bytes] = {}
 
     def end(self, held: Callable[[], str] = str) -> LogEnd:
         """The newest part, by one listing and an entry for each page that no send has taken.
@@ -125,8 +126,13 @@ class ArrivalLog:
         return next((number for name in self._names() if (number := self._number(name))), 0)
 
     def entry(self, number: int) -> ArrivalEntry:
+        """An entry. It never changes, so it is read from the store once, and kept as it is packed: after a long pause
+        there are thousands."""
         name = self._name(number)
-        return parse_document(_unpacked(self._store, name), self._store.uri_of(name), ArrivalEntry)
+        if number not in self._packed:
+            self._packed[number] = self._store.get(name)
+        uri = self._store.uri_of(name)
+        return parse_document(_unpacked(self._packed[number], uri), uri, ArrivalEntry)
 
     def append(self, number: int, entry: ArrivalEntry) -> bool:
         """Write an entry; false where another one has the number."""
@@ -167,8 +173,8 @@ class ArrivalLog:
         return f"{self._folder}/seen/{sha256}"
 
 
-def _unpacked(store: Store, name: str) -> bytes:
+def _unpacked(data: bytes, uri: str) -> bytes:
     try:
-        return zstandard.ZstdDecompressor().decompress(store.get(name), _MOST_BYTES)
+        return zstandard.ZstdDecompressor().decompress(data, _MOST_BYTES)
     except zstandard.ZstdError as error:
-        raise DamagedError(f"{store.uri_of(name)} is damaged: {error}.") from None
+        raise DamagedError(f"{uri} is damaged: {error}.") from None

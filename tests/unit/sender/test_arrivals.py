@@ -112,6 +112,19 @@ def test_paused_objects_wait_and_none_is_lost(world: World) -> None:
     assert len(world.taken()) == 5
 
 
+def test_after_a_pause_each_page_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.pipeline.templates.pause("tiles", "too dear")
+    for number in range(50):
+        world.arrive(f"{number}.jpg")
+        world.tick()
+    world.pipeline.templates.resume("tiles")
+    read, real = list[str](), world.store.get
+    monkeypatch.setattr(world.store, "get", lambda name: (read.append(name), real(name))[1])
+    assert world.tick(10)["send"]["outcome"] == "sent"
+    pages = [name for name in read if name.endswith(".json.zst") and name.startswith("sends/")]
+    assert len(pages) == len(set(pages)) == 50
+
+
 def test_a_pattern_means_some_of_the_objects(world: World) -> None:
     world.save("tiles", TILE, "s3://incoming/**.jpg")
     world.arrive("a.jpg", "b.txt", "deep/c.jpg")
