@@ -185,7 +185,7 @@ def test_paused_nothing_is_sent_and_nothing_is_caught_up(world: World) -> None:
     (skipped,) = world.fire("2026-11-21T02:00+01:00")
     pause, send = world.pipeline.templates.remarks("nightly")
     assert "Template nightly is paused by ada: the camera is broken." in pause
-    assert "by schedule nightly for 2026-11-21 02:00 was skipped: The template is paused by ada" in send
+    assert "by schedule nightly for 2026-11-21T02:00+01:00 was skipped: The template is paused by ada" in send
     assert [row.sent_by for row in world.pipeline.jobs()] == ["schedule nightly"]
     assert (skipped["outcome"], skipped["reason"]) == (
         "skipped",

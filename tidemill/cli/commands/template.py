@@ -93,7 +93,7 @@ def history(*, name: str, limit: int, pipeline: str | None, as_json: bool) -> in
     if as_json:
         show_json({"sends": [asdict(row) for row in rows]})
         return 0
-    cells = [(row.time[:16].replace("T", " "), row.trigger, row.outcome, row.job or row.reason, row.by) for row in rows]
+    cells = [(row.time_words, row.trigger, row.outcome, row.job or row.reason, row.by) for row in rows]
     show_table(("time", "trigger", "outcome", "job or reason", "by"), cells)
     return 0
 

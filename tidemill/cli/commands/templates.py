@@ -20,10 +20,10 @@ def command(*, pipeline: str | None, as_json: bool) -> int:
         return 0
     cells = [
         (
-            f"{row.name}@{row.version}",
+            f"{row.name}@{row.version}" if row.version else f"{row.name} (not saved)",
             row.queue or "",
             ", ".join(row.sent_by) or "hand",
-            row.paused or (f"{row.last.outcome} {row.last.time[:16].replace('T', ' ')}" if row.last else "never sent"),
+            row.paused or (f"{row.last.outcome} {row.last.time_words}" if row.last else "never sent"),
             row.saved_by,
         )
         for row in rows

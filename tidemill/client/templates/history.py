@@ -37,12 +37,18 @@ class SendRow:
     by: str
     version: int
 
+    @property
+    def time_words(self) -> str:
+        """The time for people. Each trigger has a zone of its own, and `--at` takes a time so."""
+        return f"{self.time[:16]}{self.time[19:]}".replace("+00:00", "Z")
+
 
 @dataclass(frozen=True)
 class TemplateRow:
-    """A template, for people.
+    """A template, for people; also one that the stack sends and that is not saved.
 
     Attributes:
+        version: 0 where it is not saved.
         paused: Who has paused it, and why; empty while it is sent.
         sent_by: What sends it: schedules and arrivals of the stack.
         last: Its newest send.
@@ -60,22 +66,24 @@ class TemplateRow:
 
 def template_rows(site: Site) -> list[TemplateRow]:
     """See `Templates.list`."""
-    return [row for name in template_names(site.store) if (row := _template_row(site, name))]
+    sent = (*site.descriptor.schedules.values(), *site.descriptor.arrivals.values())
+    names = {*template_names(site.store), *(one.template.partition("@")[0] for one in sent)}
+    return [row for name in sorted(names) if (row := _template_row(site, name))]
 
 
 def _template_row(site: Site, name: str) -> TemplateRow | None:
-    template = newest_template(site.store, name)
-    if template is None:
+    template, by = newest_template(site.store, name), senders_of(site, name)
+    if template is None and not by:
         return None
     pause = newest_pause(site.store, name)
     return TemplateRow(
         name=name,
-        version=template.version,
-        queue=template.settings.get("queue"),
-        saved_by=template.saved_by,
-        saved_at=template.saved_at.isoformat(timespec="seconds"),
+        version=template.version if template else 0,
+        queue=template.settings.get("queue") if template else None,
+        saved_by=template.saved_by if template else "",
+        saved_at=template.saved_at.isoformat(timespec="seconds") if template else "",
         paused=pause.words() if pause and pause.paused else "",
-        sent_by=senders_of(site, name),
+        sent_by=by,
         last=next(iter(_sends(site, name, 1)), None),
     )
 
@@ -93,26 +101,32 @@ def senders_of(site: Site, template: str) -> list[str]:
 
 def send_rows(site: Site, name: str, limit: int) -> list[SendRow]:
     """See `Templates.history`."""
-    # What a removed template has sent stays.
-    gone = isinstance(name, str) and re.match(NAME_PATTERN, name) and versions(site.store, name)
-    return _sends(site, name if gone else find_template(site.store, name).name, limit)
+    # What a removed template has sent stays, and what failed because it was never saved.
+    known = isinstance(name, str) and re.match(NAME_PATTERN, name)
+    known = known and (versions(site.store, name) or senders_of(site, name))
+    return _sends(site, name if known else find_template(site.store, name).name, limit)
 
 
 def send_remarks(site: Site, name: str) -> list[str]:
     """See `Templates.remarks`."""
-    if not re.match(NAME_PATTERN, name) or newest_template(site.store, name) is None:
+    if not re.match(NAME_PATTERN, name):
+        return []
+    by, saved = senders_of(site, name), newest_template(site.store, name) is not None
+    if not saved and not by:
         return []
     said, pause = list[str](), newest_pause(site.store, name)
+    if not saved:
+        said.append(f"Template {name} is not saved. `tidemill template save {name}` makes what {', '.join(by)} sends.")
     if pause and pause.paused:
         said.append(f"Template {name} is {pause.words()}. `tidemill template resume {name}` sends it again.")
     rows = _sends(site, name, 1)
-    if not rows:
-        by = ", ".join(senders_of(site, name)) or "hand"
-        said.append(f"Template {name} has never been sent. It is sent by {by}.")
+    if saved and not rows:
+        said.append(f"Template {name} has never been sent. It is sent by {', '.join(by) or 'hand'}.")
     for row in rows:
         if row.outcome not in ("sent", "begun"):
-            when = row.time[:16].replace("T", " ")
-            said.append(f"The send of template {name} by {row.trigger} for {when} was {row.outcome}: {row.reason}")
+            said.append(
+                f"The send of template {name} by {row.trigger} for {row.time_words} was {row.outcome}: {row.reason}"
+            )
     return said
 
 

@@ -67,6 +67,19 @@ def test_what_becomes_of_a_send_by_hand_is_noted_and_it_may_be_tried_again(world
     assert world.outcomes() == [("2026-11-21", "sent")]
 
 
+def test_a_template_that_the_stack_sends_is_named_before_it_is_saved(world: World) -> None:
+    templates = world.pipeline.templates
+    (row,) = templates.list()
+    assert (row.name, row.version, row.sent_by, row.last) == ("nightly", 0, ["schedule nightly"], None)
+    assert templates.history("nightly") == []
+    world.fire("2026-11-23T02:00+01:00")
+    not_saved, failed = templates.remarks("nightly")
+    assert "Template nightly is not saved. `tidemill template save nightly`" in not_saved
+    assert "by schedule nightly for 2026-11-23T02:00+01:00 was failed: There is no template" in failed
+    assert world.outcomes() == [("2026-11-23", "failed")]
+    assert [row.last and row.last.outcome for row in templates.list()] == ["failed"]
+
+
 def test_code_travels_by_content_and_a_version_is_kept(world: World, tmp_path: Path) -> None:
     (tmp_path / "tile.py").write_text("print(1)")
     (tmp_path / "requirements.txt").write_text("numpy")
@@ -110,9 +123,10 @@ def test_a_removed_template_is_not_sent_until_it_is_saved_again(world: World) ->
     world.save()
     world.pipeline.templates.send("nightly", "2026-11-22")
     world.pipeline.templates.remove("nightly")
+    assert "not saved" in world.pipeline.templates.remarks("nightly")[0]
     with pytest.raises(CallerError, match="no template 'nightly'"):
         world.pipeline.templates.send("nightly", "2026-11-23")
-    assert world.pipeline.templates.list() == []
+    assert [row.version for row in world.pipeline.templates.list()] == [0]
     assert world.outcomes() == [("2026-11-22", "sent")]
     assert world.save().version == 3
     assert [row.last and row.last.outcome for row in world.pipeline.templates.list()] == ["sent"]
