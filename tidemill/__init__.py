@@ -10,11 +10,15 @@ Example:
     ['succeeded', 'succeeded', 'succeeded']
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 from tidemill.version import __version__
 
+TYPE_CHECKING = False
+"""As `typing` has it, whose import takes longer than all else before `tidemill.cli.main` can take in a Ctrl-C."""
 if TYPE_CHECKING:
+    from typing import Any
+
     from tidemill.client import Job, Pipeline, Status, Summary
     from tidemill.client.items.sweep import Sweep
     from tidemill.job import Item

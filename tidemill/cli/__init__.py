@@ -5,14 +5,13 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
-from collections.abc import Sequence
 
 GARBAGE = 100_000
 """New objects before Python searches for garbage. With its own 700, a short command spends 8 % of its CPU time on
 searches among what it has just imported, and finds nothing."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run one command line, by default that of this process.
 
     Returns:
@@ -27,4 +26,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
 
-    return execute(list(sys.argv[1:] if arguments is None else arguments))
+    return execute(sys.argv[1:] if arguments is None else arguments)

@@ -103,6 +103,13 @@ def test_a_run_imports_only_what_it_needs(tmp_path):
     assert found.stdout.splitlines()[-1] == "[] 0"
 
 
+def test_a_ctrl_c_finds_main_soon():
+    """What the entry loads before `main` can take in a Ctrl-C: each module is a moment that shows a traceback."""
+    code = "import sys; before = set(sys.modules); import tidemill.cli; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60)
+    assert loaded.stdout.split() == ["__future__", "atexit", "gc", "tidemill", "tidemill.cli", "tidemill.version"]
+
+
 def test_a_verbs_help_imports_no_cloud():
     code = "import sys; from tidemill.cli import main; main(['submit', '--help']); print('obstore' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
