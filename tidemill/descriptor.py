@@ -19,8 +19,8 @@ SPEC_VERSION = 8
 """The newest job spec that this Tidemill reads. With 2 a job may have a cost limit, with 3 the lists of a large round
 may be in an object of their own, with 4 items may have state and placeholders of their own, with 5 its end may be told,
 with 6 items may be values, with 7 programs may be given personal secrets, with 8 items may get more memory at the next
-attempt, and a job may have to start within a time. What needs nothing newer is written as 1, for workers of older
-stacks (`tidemill.job.spec_version`)."""
+attempt, a job may have to start within a time, and its items may be in public buckets. What needs nothing newer is
+written as 1, for workers of older stacks (`tidemill.job.spec_version`)."""
 LEAST_MEMORY_MIB = 64
 """Of an item."""
 MIN_WORKER = "0.1.0"

@@ -30,6 +30,7 @@ LONGEST_SECONDS = 28 * 86_400
 MAX_USD = 1e9
 """More than any real limit."""
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
+BUCKET_PATTERN = r"^s3://[A-Za-z0-9][\w.-]*$"
 INPUT_PATTERN = r"^[a-z][a-z0-9_]{0,40}$"
 _STAGED = re.compile(r"\{input\}|TIDEMILL_INPUT(?![A-Z0-9_])")
 ITEM_TYPE_PATTERN = r"^(json|tuple|arguments|file|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$"
@@ -224,6 +225,10 @@ class JobSpec(BaseModel):
         default_factory=dict
     )
     """Named inputs, which each machine fetches once, by URI (see `tidemill.inputs`)."""
+    public: Annotated[
+        list[Annotated[str, StringConstraints(pattern=BUCKET_PATTERN)]], Part(since=8, identity=False)
+    ] = Field(default_factory=list)
+    """Buckets of its items that no grant covers, and that workers read as the public sees them."""
     max_parallel: Annotated[int | None, Part(since=4)] = Field(default=None, ge=1, le=MAX_CHUNKS)
     """Items that may run at once: the job has at most so many chunks, and a worker runs the items of each one after the
     other."""

@@ -51,7 +51,7 @@ class Principal:
     Attributes:
         arn: The ARN that GetCallerIdentity returns, of the user or of the role's session.
         issuer: ``aws:PrincipalArn``, the ARN of the user or of the role behind the session.
-        kind: ``User`` or ``AssumedRole`` (``aws:PrincipalType``).
+        kind: ``User``, ``AssumedRole`` or ``Anonymous`` (``aws:PrincipalType``).
         name: The name of the user or role.
         user_id: ``aws:userid``.
         session_policy: The inline policy passed to AssumeRole, as JSON.
@@ -65,9 +65,17 @@ class Principal:
     session_policy: str | None = None
 
     @property
+    def is_anonymous(self) -> bool:
+        """Whether nobody has signed."""
+        return self.kind == "Anonymous"
+
+    @property
     def is_role(self) -> bool:
         """Whether this is a role's session."""
         return self.kind == "AssumedRole"
+
+
+ANONYMOUS = Principal("anonymous", "anonymous", "Anonymous", "anonymous", "anonymous")
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,8 @@ def find_key(access_key_id: str) -> AccessKey | None:
 def policies_of(principal: Principal) -> tuple[list[str], str | None]:
     """Return the JSON of a caller's own policies and of its permissions boundary."""
     boundary = None
+    if principal.is_anonymous:
+        return [], None
     if not principal.is_role:
         user = iam().users.get(principal.name)
         holders = [user, *iam().get_groups_for_user(principal.name)] if user else []
@@ -179,6 +189,12 @@ def find_role(arn: str) -> Role | None:
 
 def has_bucket(name: str) -> bool:
     return name in s3_backends[ACCOUNT]["aws"].buckets
+
+
+def bucket_of(resource: str) -> FakeBucket | None:
+    """Return the bucket that an ARN of S3 names or whose object it names, or None."""
+    root, is_s3, name = resource.partition("arn:aws:s3:::")
+    return s3_backends[ACCOUNT]["aws"].buckets.get(name.partition("/")[0]) if is_s3 and not root else None
 
 
 def bucket_policy(bucket: str) -> str | None:

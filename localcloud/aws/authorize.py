@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from localcloud.aws import accounts, efs
+from localcloud.aws import accounts, efs, public
 from localcloud.aws.accounts import ACCOUNT, Principal
 from localcloud.aws.errors import AwsError
 from localcloud.aws.iam import ACCOUNT as BY_ACCOUNT
 from localcloud.aws.iam import DIRECT, ROLE, Context, PolicyError, Query, parse, refusal
 
+ANOTHER = "999999999999"
+"""The account of buckets that are of another one."""
 ALWAYS_ALLOWED = {"sts:GetCallerIdentity"}
 """https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html"""
 
@@ -52,18 +54,24 @@ def why_refused(principal: Principal, action: str, resource: str, context: Conte
     own, boundary = accounts.policies_of(principal)
     guard = _resource_policy(action, resource)
     given = {key.lower(): value for key, value in (context or {}).items()}
-    query = Query(action, resource, _names(principal), _about(principal) | given)
+    known = _about(principal) | ({"aws:resourceaccount": ANOTHER} if public.is_foreign(resource) else {})
+    query = Query(action, resource, _names(principal), known | given, excepted=not principal.is_anonymous)
+    if principal.is_anonymous and public.is_closed(resource) and not public.admits(action, resource):
+        return f"because no public access to {resource} is open"
     try:
-        return refusal(
+        why = refusal(
             query,
             map(parse, own),
             parse(guard) if guard else None,
             boundary=parse(boundary) if boundary else None,
             session=parse(principal.session_policy) if principal.session_policy else None,
             resource_decides=action.startswith("sts:"),
+            foreign=public.is_foreign(resource),
         )
     except (PolicyError, ValueError, KeyError) as error:
         return f"because a policy cannot be evaluated: {error}"
+    by_acl = why and "explicit deny" not in why and principal.is_anonymous and public.admits(action, resource)
+    return None if by_acl else why
 
 
 def may(role_arn: str, action: str, resource: str, region: str, context: Context | None = None) -> bool:
@@ -103,6 +111,8 @@ def _resource_policy(action: str, resource: str) -> str | None:
 
 
 def _names(principal: Principal) -> dict[str, int]:
+    if principal.is_anonymous:
+        return {}
     account = {f"AWS:{ACCOUNT}": BY_ACCOUNT, f"AWS:arn:aws:iam::{ACCOUNT}:root": BY_ACCOUNT}
     return account | {f"AWS:{principal.arn}": DIRECT} | ({f"AWS:{principal.issuer}": ROLE} if principal.is_role else {})
 
@@ -121,6 +131,8 @@ def _about(principal: Principal) -> dict[str, str | list[str]]:
         "aws:currenttime": datetime.now(UTC).isoformat(),
         "aws:epochtime": str(int(time.time())),
     }
+    if principal.is_anonymous:
+        return {key: value for key, value in context.items() if key not in {"aws:principalarn", "aws:principalaccount"}}
     if not principal.is_role:
         context["aws:username"] = principal.name
     return context | {f"aws:principaltag/{key.lower()}": value for key, value in accounts.tags_of(principal).items()}

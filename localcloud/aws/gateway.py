@@ -11,10 +11,12 @@ from localcloud.aws import accounts
 from localcloud.aws.actions import AwsCall, protocol_of, read_call
 from localcloud.aws.authorize import authorize, why_refused
 from localcloud.aws.errors import AwsError, answer_error
+from localcloud.aws.public import unsigned_scope
 from localcloud.aws.signature import authenticate, read_scope
 from localcloud.aws.wsgi import Environ, StartResponse, WsgiApp, respond
 
 CONTROL = "/_localcloud/"
+_NOBODY = "AWS4-HMAC-SHA256 Credential=anonymous/20261126/us-east-1/s3/aws4_request"
 Control = Callable[[dict[str, Any]], Any]
 Tags = Callable[[str, str], Mapping[str, str]]
 
@@ -50,13 +52,18 @@ class Gateway:
         protocol = "query"
         try:
             scope = read_scope(environ)
+            anonymous = None if scope else unsigned_scope(environ)
+            scope = scope or anonymous
             if scope is None:
                 raise AwsError("MissingAuthenticationToken", "Request is missing Authentication Token")
             protocol = protocol_of(environ, scope)
-            principal = authenticate(environ, scope)
+            principal = accounts.ANONYMOUS if anonymous else authenticate(environ, scope)
             call = read_call(environ, scope)
             self._authorize(principal, call, environ)
             environ |= {"localcloud.principal": principal, "localcloud.region": scope.region}
+            if anonymous:
+                # moto decides by ACLs alone who may read without a signature. The gateway has already decided.
+                environ["HTTP_AUTHORIZATION"] = _NOBODY
             service = self._services.get(scope.service, accounts.moto)
             if call.service == "s3" and call.operation in {"GetObject", "HeadObject"}:
                 return _without_leak(service, principal, call, environ, start_response)

@@ -61,6 +61,7 @@ def refusal(
     boundary: Document | None = None,
     session: Document | None = None,
     resource_decides: bool = False,
+    foreign: bool = False,
 ) -> str | None:
     """Return why the call is refused, in AWS's words, or None if it is allowed.
 
@@ -70,6 +71,8 @@ def refusal(
         boundary: The caller's permissions boundary.
         session: The policy passed to AssumeRole.
         resource_decides: Only a grant in the resource's policy allows the call (as in a role's trust policy).
+        foreign: The resource is of another account: a caller needs both accounts' grants, and somebody without a
+            signature that of the resource.
     """
     policies = {"identity-based policy": list(identity), "resource-based policy": [resource] if resource else []}
     limits = {"permissions boundary": boundary, "session policy": session}
@@ -80,12 +83,12 @@ def refusal(
         if _strength(documents, "Deny", query):
             return f"with an explicit deny in {'an' if kind[0] == 'i' else 'a'} {kind}"
     granted = _strength(policies.pop("resource-based policy"), "Allow", query)
-    if granted == DIRECT:
+    if granted == DIRECT and not (foreign and query.caller):
         return None
-    if granted == ROLE:
+    if granted == ROLE and not foreign:
         del policies["identity-based policy"]
     lacking = [kind for kind, documents in policies.items() if not _strength(documents, "Allow", query)]
-    lacking += ["resource-based policy"] if resource_decides and not granted else []
+    lacking += ["resource-based policy"] if (resource_decides or foreign) and not granted else []
     return f"because no {lacking[0]} allows the {query.action} action" if lacking else None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from localcloud import daemon
-from localcloud.aws import accounts, authorize, capacity, ec2_actions, efs
+from localcloud.aws import accounts, authorize, capacity, ec2_actions, efs, public
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.ecr import LAYERS, Ecr
 from localcloud.aws.functions.functions import LambdaFunctions
@@ -96,6 +96,7 @@ class AwsDaemon:
                 "health": lambda _: {"status": "ok", **self.batch.health()},
             }
             control |= self.schedules.controls
+            control["foreign"] = public.disown
             control["credentials"] = lambda wanted: accounts.role_credentials(wanted["role"], "localcloud")
             self._served = serve_socket(listening, gateway)
 

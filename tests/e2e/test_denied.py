@@ -5,6 +5,7 @@ localcloud's evaluator decides, from the policies that the stack produced; AWS's
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +109,30 @@ def test_a_job_reaches_its_own_store_and_no_other(team: Team, tmp_path: Path) ->
     # The last lines follow the record.
     said = await_that(lambda: (lines := team.lines(job, 0))[2:] and lines, "a line of each attempt has arrived")
     assert said == ["write pipeline.json denied", "read another team denied", "write into jobs allowed"]
+
+
+def test_a_job_reads_a_public_bucket_without_a_grant_and_no_other_bucket(team: Team, tmp_path: Path) -> None:
+    s3 = client(team.cloud.env, "s3")
+    for bucket in ("open-data", "their-own"):
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        s3.put_object(Bucket=bucket, Key="scenes/1", Body=b"theirs\n")
+    s3.put_public_access_block(Bucket="open-data", PublicAccessBlockConfiguration={"RestrictPublicBuckets": False})
+    statement = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::open-data/*"}
+    s3.put_bucket_policy(Bucket="open-data", Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    for bucket in ("open-data", "their-own"):
+        team.cloud.control("foreign", bucket=bucket)
+    items, program = tmp_path / "items.txt", ("cp", "{input}", "{output}")
+    items.write_text("s3://open-data/scenes/1\n")
+    job = team.submit("public", items, *program)
+    team.tidemill("wait", job)
+    (result,) = team.results(job)
+    assert team.read(f"{result['output']}1") == b"theirs\n"
+    refused = [call["principal"] for call in team.cloud.control("denied") if ":open-data/scenes/1" in call["resource"]]
+    assert team.outputs["job_role_arn"].rpartition("/")[2] in refused
+    items.write_text("s3://their-own/scenes/1\n")
+    told = team.mistaken("submit", "--queue", "cpu", "--items", str(items), "--", *program)
+    assert "s3://their-own/scenes/1" in told
+    assert "tidemill:data.read" in told
 
 
 def test_a_submitter_removes_no_job_and_the_stacks_owner_does(team: Team, tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ class Site:
     def stores(self) -> Stores:
         """The stores of items and outputs, with the caller's own login. A pipeline of this machine is in no region:
         theirs is what the environment says."""
-        return Stores(self.store, None if self.local else self.descriptor.region, user_login=True)
+        granted = (*self.descriptor.readable_prefixes, *self.descriptor.output_prefixes)
+        return Stores(self.store, None if self.local else self.descriptor.region, user_login=True, granted=granted)
 
     def run_command(self, job: str) -> str | None:
         """The command that continues a job where no cloud runs it; None where one does."""

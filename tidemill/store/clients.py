@@ -31,16 +31,7 @@ _CLIENT: Any = {
 
 def s3_store(uri: str, region: str | None, user_login: bool) -> S3Store:
     """A bucket of S3, see `Store.open`."""
-    region = region or next(
-        (os.environ[k] for k in ("TIDEMILL_REGION", "AWS_REGION", "AWS_DEFAULT_REGION") if os.environ.get(k)), None
-    )
-    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
-    if region:
-        options["region"] = region
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if endpoint:
-        options["endpoint"] = endpoint
-        options["client_options"]["allow_http"] = endpoint.startswith("http://")
+    options = _s3_options(region)
     # Keys of the environment come first for boto3, too; without it a worker starts sooner, with 20 MB less.
     if user_login and not all(os.environ.get(key) for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")):
         from obstore.auth.boto3 import Boto3CredentialProvider
@@ -54,14 +45,40 @@ def s3_store(uri: str, region: str | None, user_login: bool) -> S3Store:
     return S3Store.from_url(uri, **options)
 
 
+def _s3_options(region: str | None) -> dict[str, Any]:
+    region = region or next(
+        (os.environ[k] for k in ("TIDEMILL_REGION", "AWS_REGION", "AWS_DEFAULT_REGION") if os.environ.get(k)), None
+    )
+    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
+    if region:
+        options["region"] = region
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        options["endpoint"] = endpoint
+        options["client_options"]["allow_http"] = endpoint.startswith("http://")
+    return options
+
+
 def gcs_store(uri: str, region: str | None, user_login: bool) -> GCSStore:
     """A bucket of Cloud Storage, see `Store.open`; its region is not needed."""
-    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
-    if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
-        options["client_options"]["allow_http"] = True
+    options = _gcs_options()
     if user_login and not has_machine_login():
         options["credential_provider"] = _google_login(uri)
     return GCSStore.from_url(uri, **options)
+
+
+def _gcs_options() -> dict[str, Any]:
+    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
+    if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
+        options["client_options"]["allow_http"] = True
+    return options
+
+
+def unsigned_store(uri: str, region: str | None) -> S3Store | GCSStore:
+    """A bucket of S3 or Cloud Storage, as the public sees it: no request has a login."""
+    if uri.startswith("s3://"):
+        return S3Store.from_url(uri, **_s3_options(region), skip_signature=True)
+    return GCSStore.from_url(uri, **_gcs_options(), skip_signature=True)
 
 
 def has_machine_login() -> bool:

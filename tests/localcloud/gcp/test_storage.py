@@ -18,12 +18,15 @@ from localcloud.gcp.storage.objects import Content, Objects
 from localcloud.gcp.storage.plugin import Storage
 from localcloud.gcp.wire import RestError
 from tests.localcloud.gcp.running import OWNER, RunningGcp
+from tests.unit.client_fakes import pipeline
 from tidemill.client.housekeeping.job_folders import check_may_delete, folders_of, remove_folder
+from tidemill.client.items.public_buckets import PublicBuckets
 from tidemill.errors import StoreDeniedError, StoreError
 from tidemill.layout import ChunkKey
 from tidemill.ledger import attempts
 from tidemill.ledger.attempts import MarkerWriter, read_history
 from tidemill.store import Store
+from tidemill.store.clients import unsigned_store
 
 WORKER = "worker@localcloud-project.iam.gserviceaccount.com"
 QUICK: Any = {"max_retries": 0}
@@ -94,6 +97,37 @@ def test_a_notification_tells_new_generations_below_its_prefix(daemon: RunningGc
     live = json.loads(call(daemon, "GET", f"storage/v1/b/bucket/o/{quote('told/a b', safe='')}")[1])
     assert told[0]["objectGeneration"] == live["generation"]
     assert call(daemon, "DELETE", f"{place}/{made['id']}")[0] in (200, 204)
+
+
+def test_everybody_reads_a_public_bucket_with_and_without_a_login(
+    daemon: RunningGcp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.call("storage", "POST", "storage/v1/b?project=localcloud-project", {"name": "open-data"})
+    daemon.call("storage", "POST", "storage/v1/b?project=localcloud-project", {"name": "their-own"})
+    policy = {"bindings": [{"role": "roles/storage.objectViewer", "members": ["allUsers"]}]}
+    daemon.call("storage", "PUT", "storage/v1/b/open-data/iam", policy)
+    for bucket in ("open-data", "their-own"):
+        storage_of(daemon).objects.put(bucket, "a/1", Content(b"1"))
+    monkeypatch.setenv("GOOGLE_BASE_URL", f"{daemon.site.url}/storage")
+    public = Store(unsigned_store("gs://open-data", None), "gs://open-data")
+    assert (public.get("a/1"), [*public.list("a")]) == (b"1", ["a/1"])
+    bearer = token(daemon, f"serviceAccount:{WORKER}")
+    signed = GCSStore(
+        "open-data",
+        base_url=f"{daemon.site.url}/storage",
+        credential_provider=lambda: {"token": bearer, "expires_at": None},
+        retry_config=QUICK,
+    )
+    assert Store(signed, "gs://open-data").get("a/1") == b"1"
+    closed = Store(unsigned_store("gs://their-own", None), "gs://their-own")
+    for call in (lambda: public.put("a/2", b""), lambda: public.delete(["a/1"]), lambda: closed.get("a/1")):
+        with pytest.raises(StoreDeniedError):
+            call()
+    target, _ = pipeline("gs://bucket", cloud="gcp", readable=[])
+    asked = PublicBuckets(target.site)
+    items = ("gs://open-data/a/1", "gs://their-own/a/1", "gs://bucket/a/1", "s3://open-data/a/1")
+    assert [asked.reads(uri) for uri in items] == [True, False, False, False]
+    assert asked.names == ["gs://open-data"]
 
 
 def test_a_page_of_folders_goes_on_behind_its_last_folder(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -25,10 +26,12 @@ class FetchRules:
     files: bool
     readable: tuple[str, ...] = ("",)
     """Prefixes of the URIs of objects that jobs may read."""
+    public: Callable[[str], bool] = lambda uri: False
+    """Tells of another object whether jobs may read it as the public does."""
 
     def plain(self, uri: str) -> bool:
         """True if an item is fine at first sight."""
-        return _PLAIN.match(uri) is not None and uri.startswith(self.readable)
+        return _PLAIN.match(uri) is not None and self._may_read(uri)
 
     def problem(self, uri: str) -> str | None:
         """Why an item cannot be fetched, and what to do, as what follows "the item is X, "; None where it can be."""
@@ -46,8 +49,11 @@ class FetchRules:
             return "which holds a NUL. Correct it." if "\0" in path else self._path_problem(path)
         return _object_problem(scheme, *rest.partition("/")[::2]) or self._grant_problem(uri)
 
+    def _may_read(self, uri: str) -> bool:
+        return uri.startswith(self.readable) or self.public(uri)
+
     def _grant_problem(self, uri: str) -> str | None:
-        if uri.startswith(self.readable):
+        if self._may_read(uri):
             return None
         stores = [prefix for prefix in self.readable if prefix.startswith(("s3://", "gs://"))]
         shown = ", ".join(stores[:SHOWN]) + (" and others" if len(stores) > SHOWN else "")

@@ -108,7 +108,7 @@ def check(site: Site, request: JobRequest) -> CheckedRequest:
     gathered = gather(site, request, draft, references, takes_input=takes)
     for remark in remarks:
         request.log(remark)
-    draft = references.waited_for(draft, request.log)
+    draft = gathered.read_as_public(references.waited_for(draft, request.log))
     _check_version(site, draft)
     seconds = request.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
     plan = plan_chunks(gathered.spool.count, place.fleet_slots, seconds, request.chunk_size, draft.max_parallel)
@@ -196,6 +196,7 @@ def _check_version(site: Site, draft: JobSpec) -> None:
         newer = {field for field, part in PARTS.items() if part.since > max(newest, 1) and getattr(draft, field)}
         asking = [f"`{keyword}`" for keyword, option in OPTIONS.items() if newer & {keyword, option.field}]
         asking += ["values as items"] if "item_type" in newer else []
+        asking += ["items of public buckets"] if "public" in newer else []
         without = f"leave {' and '.join(asking)} out" if asking else "use an older tidemill"
         raise CallerError(
             f"this pipeline's workers read job specs up to version {newest}, this one is of {draft.spec_version}.",

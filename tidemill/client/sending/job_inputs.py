@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from tidemill.client.items.fetch_rules import FetchRules
 from tidemill.client.items.folders import ItemFolder, StorePrefix
 from tidemill.client.items.open_items import open_items
 from tidemill.client.items.order import weigher
+from tidemill.client.items.public_buckets import PublicBuckets
 from tidemill.client.items.source import ItemSource
 from tidemill.client.items.spool import Spool
 from tidemill.client.items.values import ItemValues
@@ -25,7 +26,7 @@ from tidemill.client.upload.meter import Watch
 from tidemill.client.upload.session import Amount, UploadSession
 from tidemill.errors import CallerError, StoreError, StoreMissingError
 from tidemill.figures import counted, file_size
-from tidemill.job import JobSpec
+from tidemill.job import JobSpec, spec_version
 from tidemill.layout import uploaded
 from tidemill.request import JobRequest
 from tidemill.store import refusal
@@ -42,11 +43,19 @@ class GivenItems:
         folder: Where there are files of this machine to upload among them: the folder that they were found in, which
             is empty where they were named one by one. None where there are none.
         values: Their source, where they are values: files of it live as long as it does.
+        public: Buckets that the job reads as the public sees them, as `s3://bucket`.
     """
 
     spool: Spool
     folder: str | None
     values: ItemValues | None = None
+    public: Sequence[str] = ()
+
+    def read_as_public(self, draft: JobSpec) -> JobSpec:
+        """A draft that names the public buckets of S3. Those of Cloud Storage need no word: signed reads reach them."""
+        buckets = [bucket for bucket in self.public if bucket.startswith("s3://")]
+        version = max(draft.spec_version, spec_version({"public": buckets}))
+        return draft.model_copy(update={"public": buckets, "spec_version": version})
 
 
 def gather(
@@ -68,7 +77,8 @@ def gather(
     files = site.store.uri.startswith("file://")
     readable = (*site.descriptor.readable_prefixes, SCHEME)
     staged = draft.stages_input or bool(takes_input)
-    fetched = FetchRules(site.descriptor.cloud, files, readable) if staged else None
+    public = PublicBuckets(site)
+    fetched = FetchRules(site.descriptor.cloud, files, readable, public.reads) if staged else None
     weigh = None if request.longest_first is None else weigher(request.longest_first, site.store)
     sent = isinstance(source, ItemFolder) and not files
     refused = (lambda path: refusal(site.store, uploaded("0" * 64, os.path.basename(path)))) if sent else None
@@ -86,7 +96,9 @@ def gather(
     if not files and staged:
         if not isinstance(source, StorePrefix):
             _look_at_some(site, spool.sample, draft, log)
-        return GivenItems(spool, None if spool.objects else "")
+        for bucket in public.names:
+            log(f"{bucket} is not in tidemill:data.read: the job reads it as the public sees it.")
+        return GivenItems(spool, None if spool.objects else "", public=public.names)
     if not files and "://" not in spool.first and os.path.exists(spool.first):
         log(_stays_here(spool.first, draft.function, takes_input))
     return GivenItems(spool, None)

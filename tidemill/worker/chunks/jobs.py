@@ -144,6 +144,8 @@ class JobCache:
             StoreError: The store or the secret store did not answer, or the disk is full.
         """
         number, env = job.round.round, {**self._base_env, **job.spec.env}
+        if job.spec.public:
+            self._runners.read_as_public(job.spec.public)
         try:
             at, named = reader(job.id, number), job.spec.inputs
             inputs = self._runners.inputs(self._store).ready(at, named) if named else {}

@@ -51,6 +51,10 @@ class Runners:
     def inputs(self, store: Store) -> InputCache:
         return InputCache(self._shared, store, self._staging.stores, self._stop)
 
+    def read_as_public(self, buckets: Sequence[str]) -> None:
+        """Read buckets as the public sees them from now on, where the machine's role may not."""
+        self._staging.stores.public.update(buckets)
+
     def secrets(self, spec: JobSpec) -> Mapping[str, str]:
         """See `secrets_of`."""
         return secrets_of(spec, self._given)
