@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from worker_image.tools import architecture
 pytestmark = pytest.mark.namespaces
 
 ROOT = Path(__file__).resolve().parents[2]
+ARRIVALS = {"template": "files", "prefix": f"s3://{DATA}/in/", "settle_minutes": 1}
 THIS_MACHINE = "docker.io/library/python@sha256:" + 64 * "1"
 
 
@@ -72,8 +74,19 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         }
         settings = {"tidemill:worker_image": pushed["tidemill-worker"], "tidemill:queues": {"cpu": queue}}
         settings["tidemill:schedules"] = {"nightly": {"template": "tiles", "cron": "0 2 * * *"}}
-        settings["tidemill:arrivals"] = {"files": {"template": "files", "prefix": f"s3://{DATA}/in/"}}
-        yield team_up(cloud, tmp_path_factory.mktemp("demo-aws"), settings=settings)
+        settings["tidemill:arrivals"] = {"files": ARRIVALS}
+        made = team_up(cloud, tmp_path_factory.mktemp("demo-aws"), settings=settings)
+        # They settle while other tests run.
+        arrive(made)
+        yield made
+
+
+def arrive(team: Team) -> None:
+    """Put files into the bucket, whose owner has switched EventBridge on."""
+    s3 = client(team.cloud.env, "s3")
+    s3.put_bucket_notification_configuration(Bucket=DATA, NotificationConfiguration={"EventBridgeConfiguration": {}})
+    for name in ("elsewhere", *(f"in/{index}" for index in range(3))):
+        s3.put_object(Bucket=DATA, Key=name, Body=name.encode())
 
 
 def run(team: Team, name: str, items: Path, image_name: str, *command: str) -> list[dict]:
@@ -134,10 +147,35 @@ def test_a_schedule_sends_a_template_with_the_clients_in_the_workers_image(team:
     assert notes(team, "tiles") == [(job, "")]
 
 
+def test_files_that_arrive_become_the_items_of_one_job(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the bucket's events, their rule and queue, and the sender's look of every minute, with the rights of each."""
+    program = 'cp "$1" "$2/copy" && date +%s > "$2/began"'
+    team.tidemill("template", "save", "files", "--queue", "cpu", "--", "sh", "-c", program, "sh", "{input}", "{output}")
+    newest = client(team.cloud.env, "s3").head_object(Bucket=DATA, Key="in/2")["LastModified"].timestamp()
+    await_that(lambda: time.time() > newest + 60 * ARRIVALS["settle_minutes"] + 1, "the files have settled", 90)
+    looked = time.time()
+    assert "_arrivals" in team.cloud.control("schedules/turn", seconds=60)["fired"]
+    ((job, reason),) = await_that(lambda: notes(team, "files"), "a note of the send")
+    assert job, reason
+    team.tidemill("wait", job)
+    outcomes = team.results(job)
+    assert sorted(team.read(f"{each['output']}copy") for each in outcomes) == [b"in/0", b"in/1", b"in/2"]
+    began = min(int(team.read(f"{each['output']}began")) for each in outcomes)
+    seen = {
+        (each["check"], each["verdict"]) for each in json.loads(team.tidemill("doctor", "--json", ok=(0, 3)))["checks"]
+    }
+    # Whether the bucket tells EventBridge is its owner's to see.
+    assert {("schedule nightly", "ok"), ("arrivals files", "ok"), ("arrivals files", "unknown")} <= seen
+    with capsys.disabled():
+        (row,) = (each for each in json.loads(team.tidemill("jobs", "--json"))["jobs"] if each["job"] == job)
+        sent = datetime.fromisoformat(row["created_at"]).timestamp()
+        print(f" look at settled files to job {sent - looked:.0f} s, to program {began - looked:.0f} s", end="")
+
+
 def notes(team: Team, template: str) -> list[tuple[str | None, str]]:
     """Job and reason of each send that is over."""
     s3 = client(team.cloud.env, "s3")
-    names = [name for name in team.names(f"sends/{template}/") if "begun" not in name and "pauses" not in name]
+    names = [name for name in team.names(f"sends/{template}/") if "~" in name and "~begun" not in name]
     read = [json.loads(s3.get_object(Bucket=team.bucket, Key=name)["Body"].read()) for name in names]
     return [(each.get("job"), each.get("reason", "")) for each in read if "outcome" in each]
 
