@@ -50,7 +50,7 @@ class AwsSender(pulumi.ComponentResource):
     invoke the function.
 
     Costs while idle: nothing with schedules alone, whose calls cost less than a cent per month; with `arrivals`
-    about $0.30 per month.
+    about $0.42 per month.
 
     Example:
         ```python
