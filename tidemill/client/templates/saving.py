@@ -18,7 +18,7 @@ from tidemill.client.keywords import KEYWORDS
 from tidemill.client.sending.check import CheckedSettings, check_place, check_settings
 from tidemill.client.site import Site
 from tidemill.code import upload_as
-from tidemill.errors import CallerError, shown
+from tidemill.errors import CallerError, StoreDeniedError, shown
 from tidemill.job import NAME_PATTERN
 from tidemill.request import OPTIONS, JobRequest
 from tidemill.templates.moments import before_time, has_time, with_time
@@ -50,6 +50,21 @@ def save_template(site: Site, name: str, request: JobRequest) -> Template:
     settings = _kept(request)
     _check_items(site, settings)
     checked = _checked(site, name, request, settings)
+    try:
+        return _written(site, name, settings, checked)
+    except StoreDeniedError as error:
+        if site.descriptor.schedules or site.descriptor.arrivals:
+            raise
+        raise StoreDeniedError(
+            f"{site.store.uri}/{layout.TEMPLATES} may not be written: the stack has no schedules and no arrivals.",
+            "Ask its owner to add a schedule under tidemill:schedules, or tidemill:arrivals, and to run `pulumi up`.",
+            code=error.code,
+            owner=True,
+        ) from error
+
+
+def _written(site: Site, name: str, settings: dict[str, Any], checked: CheckedSettings) -> Template:
+    """Write a template as its newest version, unless that is the same."""
     if checked.draft.code:
         assert checked.packed
         upload_as(site.store, layout.template_code(name, checked.draft.code), checked.packed)

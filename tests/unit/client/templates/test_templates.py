@@ -13,8 +13,10 @@ import pytest
 from tests.stored import read_items
 from tests.unit.template_fakes import COMMAND, World
 from tidemill import layout
-from tidemill.errors import CallerError
+from tidemill.client import Pipeline
+from tidemill.errors import CallerError, StoreDeniedError
 from tidemill.ledger.documents import TamperedError
+from tidemill.store import Store
 from tidemill.templates.template import Template, add_version
 
 DAYS = ["s3://raw/2026/11/22/a.jpg", "s3://raw/2026/11/23/b.jpg", "s3://raw/2026/11/23/deep/c.jpg", "s3://raw/x.jpg"]
@@ -290,3 +292,20 @@ def test_a_sender_that_dies_anywhere_sends_one_job_of_what_it_first_saw(monkeypa
             assert at > 8
             return
     raise AssertionError("more writes than expected")
+
+
+@pytest.mark.parametrize("changes", [{}, {"schedules": {}}])
+def test_a_stack_that_sends_nothing_says_which_key_lets_people_save(
+    world: World, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    """Only stacks with a schedule or arrivals let submitters on AWS write templates."""
+
+    def refuse(store: Store, name: str, data: bytes) -> None:
+        raise StoreDeniedError(f"PUT of {store.uri_of(name)} was refused.", code="AccessDenied")
+
+    world.pipeline = Pipeline(world.pipeline.descriptor.model_copy(update=changes), world.store, world.backend)
+    monkeypatch.setattr(Store, "create", refuse)
+    with pytest.raises(StoreDeniedError) as raised:
+        world.save()
+    assert ("tidemill:schedules" in str(raised.value)) == bool(changes)
+    assert "denied" not in str(raised.value)
