@@ -24,6 +24,8 @@ class Cloud(Room):
         login: True if it needs one.
         show: The command that prints an object, with `{uri}` and `{path}` for its place.
         access: The command that shows a stack's owner how a person gets the right to submit.
+        sender_errors: The command that prints what went wrong in calls of the sender, with `{group}`, `{region}` and
+            `{account}` of its pipeline.
         region_form: A regular expression of its regions' names; empty where it has no regions.
         account_variable: The variable that names the account to ask, where no pipeline does; empty where the login
             tells.
@@ -35,6 +37,7 @@ class Cloud(Room):
     login: bool = True
     show: str = "cat {path}"
     access: str = "pulumi stack output | grep submitter"
+    sender_errors: str = ""
     region_form: str = ""
     account_variable: str = ""
     scored_types: int = 0

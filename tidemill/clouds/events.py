@@ -1,7 +1,8 @@
 """Events of a bucket: objects that have arrived, as a queue of the cloud delivers them.
 
 A queue may deliver an event twice, late and out of order, and again while it is not forgotten. The module `events` of a
-cloud's folder has `open_events(descriptor, queue) -> ArrivalEvents`.
+cloud's folder has `open_events(descriptor, queue) -> ArrivalEvents` and `check_bucket(descriptor, check, arrival) ->
+Finding`, which says whether the bucket tells of new objects at all.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        check: `login`, `descriptor`, `store`, `queue cpu`, `image cpu/default`, `quota`, `fleet`.
+        check: `login`, `descriptor`, `store`, `queue cpu`, `image cpu/default`, `quota`, `schedule nightly`,
+            `arrivals tiles`, `fleet`.
         verdict: `warning`: works, but less than was asked for. `unknown`: it cannot be seen with this login.
         detail: What was found, in one line.
         command: One command that fixes it, or shows what must be fixed; empty where nothing is wrong.

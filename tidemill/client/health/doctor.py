@@ -12,6 +12,7 @@ from tidemill.client.health.machine_faults import fleet_errors
 from tidemill.client.health.preflight import where_outputs_go
 from tidemill.client.health.queues import read_queues
 from tidemill.client.health.reconciler import read_report
+from tidemill.client.health.sender import sender_findings
 from tidemill.client.site import Site, check_login, open_checks, read_site
 from tidemill.clouds import Cloud
 from tidemill.clouds.findings import Finding, access_command, login_fault
@@ -57,6 +58,7 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
             yield Finding(f"queue {queue.name}", verdict, queue.state.detail, command, owner=bool(command))
     if site.reconciled:
         yield from reconciler_findings(site)
+    yield from sender_findings(site)
     yield from fleet_findings(site.store)
 
 

@@ -9,6 +9,7 @@ CLOUD = Cloud(
     service="batch",
     scheme="s3",
     show="aws s3 cp {uri} -",
+    sender_errors="aws logs tail {group} --region {region} --since 1d --filter-pattern '\"error:\"'",
     region_form=r"[a-z]{2}(-[a-z]+)+-\d",
     # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html
     scored_types=3,

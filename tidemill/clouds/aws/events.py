@@ -6,12 +6,14 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import datetime
 from typing import Any
 
 from tidemill.clouds.aws.session import client, default_session, translated
 from tidemill.clouds.events import ArrivedObject, EventBatch
-from tidemill.descriptor import Descriptor
+from tidemill.clouds.findings import Finding
+from tidemill.descriptor import Arrival, Descriptor
 from tidemill.errors import CloudError
 
 MOST = 10
@@ -63,3 +65,22 @@ def _object(body: str) -> ArrivedObject | None:
 
 def open_events(descriptor: Descriptor, queue: str) -> AwsEvents:
     return AwsEvents(client("sqs", descriptor.region, default_session()), queue)
+
+
+def check_bucket(descriptor: Descriptor, check: str, arrival: Arrival) -> Finding:
+    """Check that a bucket sends its events to EventBridge. The command keeps what else its notifications have.
+
+    Raises:
+        CloudError: S3 does not tell.
+    """
+    bucket = arrival.prefix.removeprefix("s3://").partition("/")[0]
+    s3, document = client("s3", descriptor.region, default_session()), dict[str, Any]()
+    with translated("s3:GetBucketNotification"):
+        document = s3.get_bucket_notification_configuration(Bucket=bucket)
+    document.pop("ResponseMetadata", None)
+    if "EventBridgeConfiguration" in document:
+        return Finding(check, "ok", f"{bucket} sends its events to EventBridge")
+    whole = shlex.quote(json.dumps({**document, "EventBridgeConfiguration": {}}))
+    command = f"aws s3api put-bucket-notification-configuration --bucket {bucket} --notification-configuration {whole}"
+    detail = f"{bucket} sends no events to EventBridge, so no file arrives. Its owner switches them on"
+    return Finding(check, "fault", detail, command, owner=True)

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidemill.clouds.events import ArrivedObject, EventBatch
+from tidemill.clouds.findings import Finding
 from tidemill.clouds.gcp.account import GcpAccount
 from tidemill.clouds.gcp.messages import EMPTY_PULLS, acknowledge, pull
 from tidemill.clouds.gcp.session import GoogleSession
 from tidemill.clouds.gcp.times import seconds
-from tidemill.descriptor import Descriptor
+from tidemill.descriptor import Arrival, Descriptor
 
 _FINALIZE = "OBJECT_FINALIZE"
 
@@ -50,3 +51,30 @@ def _object(told: Mapping[str, Any]) -> ArrivedObject | None:
 
 def open_events(descriptor: Descriptor, queue: str) -> GcpEvents:
     return GcpEvents(GcpAccount(descriptor).session, queue)
+
+
+def check_bucket(descriptor: Descriptor, check: str, arrival: Arrival) -> Finding:
+    """See `bucket_finding`."""
+    return bucket_finding(GcpAccount(descriptor).session, check, arrival)
+
+
+def bucket_finding(session: GoogleSession, check: str, arrival: Arrival) -> Finding:
+    """Check that a bucket has a notification for the topic of the arrivals.
+
+    Raises:
+        CloudError: Pub/Sub or Cloud Storage does not tell.
+    """
+    bucket, _, start = arrival.prefix.removeprefix("gs://").partition("/")
+    subscription = session.call("pubsub", "GET", f"v1/{arrival.queue}", action="pubsub.subscriptions.get")
+    path = f"storage/v1/b/{bucket}/notificationConfigs"
+    listed = session.call("storage", "GET", path, action="storage.buckets.get").get("items", [])
+    if any(_tells(each, subscription.get("topic", ""), start) for each in listed):
+        return Finding(check, "ok", f"{bucket} tells of new objects")
+    detail = f"{bucket} has no notification for {subscription.get('topic')}, so no file arrives"
+    return Finding(check, "fault", detail, "pulumi up --refresh", owner=True)
+
+
+def _tells(notification: Mapping[str, Any], topic: str, start: str) -> bool:
+    """Source: https://cloud.google.com/storage/docs/json_api/v1/notifications#resource"""
+    kinds, prefix = notification.get("event_types", [_FINALIZE]), notification.get("object_name_prefix", "")
+    return notification.get("topic", "").endswith(f"/{topic}") and _FINALIZE in kinds and start.startswith(prefix)
