@@ -106,7 +106,8 @@ def test_a_run_imports_only_what_it_needs(tmp_path):
 def test_a_ctrl_c_finds_main_soon():
     """What the entry loads before `main` can take in a Ctrl-C: each module is a moment that shows a traceback."""
     code = "import sys; before = set(sys.modules); import tidemill.cli; print(*sorted(set(sys.modules) - before))"
-    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60)
+    run = [sys.executable, "-S", "-c", code]
+    loaded = subprocess.run(run, check=True, capture_output=True, text=True, timeout=60)
     assert loaded.stdout.split() == ["__future__", "atexit", "gc", "tidemill", "tidemill.cli", "tidemill.version"]
 
 
