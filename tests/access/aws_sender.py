@@ -115,6 +115,7 @@ PROBES: list[Probe] = [
         "job",
         no("s3:PutObject", TEMPLATE, "An item could have itself sent every night."),
         no("s3:PutObject", NOTE, "An item could keep a time from being sent."),
+        no("s3:GetObject", NOTE, "An item could foretell a job's id, and write it down first."),
         no("lambda:InvokeFunction", FUNCTION, "Only schedules call it."),
         no("sqs:DeleteMessage", EVENTS, "An item could hide files from the sender."),
     ),

@@ -128,6 +128,11 @@ EDGES = [
         "its id follows from a mark that jobs cannot read; a note in `sends/` names it",
         "unit/sender/test_schedules.py::"
         "test_a_program_of_a_job_has_nothing_sent_and_keeps_nothing_from_being_sent"),
+    Edge("Names of objects that arrive", "whoever writes into a watched bucket", "the sender",
+        "below the prefix; a name that cannot be fetched is left out, and the others are sent",
+        "unit/sender/test_arrivals.py::test_no_name_keeps_other_objects_from_being_sent"),
+    Edge("`sends/`: entries of arrivals", "submitters", "the sender", "the size that they unpack to",
+        "unit/sender/test_arrivals.py::test_an_entry_that_unpacks_to_more_than_there_is_room_for"),
     # Messages, and GCP's reconciler.
     Edge("GCP: a message of the queue", "submitters, the reconciler", "workers",
         "all attributes are there; what they name is compared by SHA-256; any other goes to the dead letters",

@@ -80,6 +80,8 @@ PROBES = [
     *of(
         "machine",
         no("storage.objects.create", TEMPLATE, "An item must not become a template."),
+        no("storage.objects.create", NOTE, "An item could keep a time from being sent."),
+        no("storage.objects.get", NOTE, "An item could foretell a job's id, and write it down first."),
         no("run.routes.invoke", SERVICE, "Only schedules call it."),
         no("pubsub.subscriptions.consume", EVENTS, "An item could hide files from the sender."),
     ),

@@ -14,7 +14,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tidemill import layout
+from tidemill.client.items.fetch_rules import names_object
 from tidemill.client.items.folders import WILD, translate
+from tidemill.client.items.spool import encodable
 from tidemill.client.site import Site
 from tidemill.client.templates.sends import Send
 from tidemill.client.upload.versions import number_of
@@ -23,8 +25,9 @@ from tidemill.descriptor import Arrival
 from tidemill.errors import CallerError
 from tidemill.sender.trying import paused, row, tried
 from tidemill.templates.arrival_log import ArrivalEntry, ArrivalLog, Arrived, LogEnd, TakenPages
+from tidemill.templates.moments import with_time
 from tidemill.templates.notes import end_of
-from tidemill.templates.template import newest_template
+from tidemill.templates.template import find_template
 
 PAGE_OBJECTS = 10_000
 DRAIN_SECONDS = 240.0
@@ -106,7 +109,7 @@ class ArrivalSender:
         return total
 
     def _is_meant(self, uri: str) -> bool:
-        return uri.startswith(self._prefix) and not uri.endswith("/")
+        return uri.startswith(self._prefix) and not uri.endswith("/") and encodable(uri)
 
     def _append(self, objects: Sequence[Arrived]) -> None:
         entry, number = ArrivalEntry(page=list(objects), at=self.site.account.at()), self._log.last() + 1
@@ -173,20 +176,21 @@ class ArrivalSender:
         kinds = end.kinds if number == end.number else frozenset[str]()
         if reason := self._held():
             return {"waits": reason}
-        items = self._matching(self._unseen(range(taken.first, number), taken.seen_before, set()))
+        uris = self._unseen(range(taken.first, number), taken.seen_before, set())
+        # One that no machine can fetch would have all of them refused, and whoever writes an object chooses its name.
+        items = filter(names_object, self._matching(uris, taken.at))
         wanted = Send(self.arrival.template, self._trigger, taken.at, number, items=items, queues=self.arrival.queues)
         if not taken.objects:
             return {"send": row(wanted.note(self.site, "skipped", 0, "All objects were sent before."))}
         return {"send": row(tried(self.site, wanted, kinds))}
 
-    def _matching(self, uris: Iterator[str]) -> Iterator[str]:
+    def _matching(self, uris: Iterator[str], at: datetime) -> Iterator[str]:
         """The objects that the template's own pattern means, where it has one.
 
         Raises:
             CallerError: The jobs of the template write where its objects arrive.
         """
-        template = newest_template(self.site.store, self._template)
-        settings = template.settings if template else {}
+        settings = with_time(find_template(self.site.store, self.arrival.template).settings, at)
         output = f"{settings.get('output') or f'{self.site.store.uri}/{layout.OUT}'}/"
         if output.startswith(self._prefix) or self._prefix.startswith(output):
             raise CallerError.about(

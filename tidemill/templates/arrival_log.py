@@ -26,7 +26,7 @@ from tidemill.templates.seen_objects import SeenObjects
 
 _ENTRY = ".json.zst"
 _NAME = re.compile(r"(\d{10})\.json\.zst")
-_MOST_BYTES = 1 << 28
+_MOST_BYTES = 1 << 27
 """Of an entry, unpacked."""
 
 Arrived = tuple[str, str, float]
@@ -175,6 +175,8 @@ class ArrivalLog:
 
 def _unpacked(data: bytes, uri: str) -> bytes:
     try:
-        return zstandard.ZstdDecompressor().decompress(data, _MOST_BYTES)
+        if not 0 < zstandard.frame_content_size(data) <= _MOST_BYTES:
+            raise DamagedError(f"{uri} is damaged: it does not say that it has {_MOST_BYTES} bytes at most.")
+        return zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError as error:
         raise DamagedError(f"{uri} is damaged: {error}.") from None

@@ -12,9 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from tidemill import layout
 from tidemill.errors import CallerError
 from tidemill.job import NAME_PATTERN
-from tidemill.ledger.documents import read_document
+from tidemill.ledger.documents import TamperedError, read_document
 from tidemill.store import Store
 
+_VERSION = re.compile(r"([1-9][0-9]{0,8})\.json")
 REFERENCE = re.compile(r"([a-z][a-z0-9-]{0,40})(?:@([1-9][0-9]{0,8}))?")
 
 
@@ -44,7 +45,15 @@ def template_names(store: Store) -> list[str]:
 def versions(store: Store, name: str) -> list[int]:
     """The numbers of a template's versions, in order."""
     names = (entry.rpartition("/")[2] for entry in store.list(layout.template_versions(name)))
-    return sorted(int(number) for entry in names if (number := entry.removesuffix(".json")).isdecimal())
+    return sorted(int(found[1]) for entry in names if (found := _VERSION.fullmatch(entry)))
+
+
+def _read(store: Store, name: str, version: int) -> Template:
+    at = layout.template_version(name, version)
+    template = read_document(store, at, Template)
+    if (template.name, template.version) != (name, version):
+        raise TamperedError(f"{store.uri_of(at)} is not what was saved: it is {template.name}@{template.version}.")
+    return template
 
 
 def newest_template(store: Store, name: str) -> Template | None:
@@ -52,7 +61,7 @@ def newest_template(store: Store, name: str) -> Template | None:
     numbers = versions(store, name)
     if not numbers:
         return None
-    newest = read_document(store, layout.template_version(name, numbers[-1]), Template)
+    newest = _read(store, name, numbers[-1])
     return None if newest.removed else newest
 
 
@@ -77,7 +86,7 @@ def find_template(store: Store, reference: str) -> Template:
     if int(number) not in versions(store, name):
         allowed = f"from 1 to {newest.version}"
         raise CallerError.about(f"the version of template {name}", int(number), allowed, "Name one of these.")
-    return read_document(store, layout.template_version(name, int(number)), Template)
+    return _read(store, name, int(number))
 
 
 def add_version(store: Store, template: Template) -> Template:

@@ -7,9 +7,11 @@ import random
 from typing import Any
 
 import pytest
+import zstandard
 
 from tests.unit.template_fakes import World
-from tidemill.errors import CloudError
+from tidemill import layout
+from tidemill.errors import CloudError, DamagedError
 from tidemill.sender import answer
 from tidemill.templates import seen_objects
 from tidemill.templates.seen_objects import SeenObjects
@@ -147,11 +149,41 @@ def test_a_template_that_is_gone_pauses_and_what_arrives_is_sent_later(world: Wo
     assert world.taken() == ["b.jpg", "a.jpg"]
 
 
-def test_jobs_that_write_where_their_objects_arrive_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["a\nb", "a\n", "a\x00", "\x1b[31m", "a//b", "../x", "a/./b", "\ud800"])
+@pytest.mark.parametrize("command", [TILE, ["tile", "{uri}"]])
+def test_no_name_keeps_other_objects_from_being_sent(world: World, command: list[str], name: str) -> None:
+    world.save("tiles", command, ())
+    world.arrive("a.jpg", name, "%0a{input}*[x].jpg")
+    assert world.tick(10)["send"]["outcome"] == "sent"
+    assert sorted(world.taken()) == ["%0a{input}*[x].jpg", "a.jpg"]
+    world.arrive(name, tag="2")
+    world.tick(10)
+    world.arrive("b.jpg")
+    assert world.tick(10)["send"]["outcome"] == "sent"
+
+
+def test_an_entry_that_unpacks_to_more_than_there_is_room_for(world: World) -> None:
+    bomb = zstandard.ZstdCompressor().compress(b" " * (1 << 27) + b"{}")
+    world.store.put(f"sends/tiles/arrivals-tiles/{layout.newest_first(1)}.json.zst", bomb)
+    with pytest.raises(DamagedError, match="bytes at most"):
+        world.tick(10)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "output"),
+    [
+        ("s3://incoming/", "s3://incoming/out/tiles"),
+        ("s3://incoming/out/2026/", "s3://incoming/out/{time:%Y}/x"),
+        ("s3://incoming/out/2026", "s3://incoming/out/{time:%Y}"),
+    ],
+)
+def test_jobs_that_write_where_their_objects_arrive_are_refused(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, output: str
+) -> None:
     world = World(monkeypatch, writable=["s3://incoming/out/"])
-    world.receive()
-    world.save("tiles", TILE, (), output="s3://incoming/out/tiles")
-    world.arrive("a.jpg")
+    world.receive(prefix=prefix)
+    world.save("tiles", TILE, (), output=output)
+    world.arrive(f"{prefix[14:]}/a.jpg" if prefix[14:] else "a.jpg")
     send = world.tick(10)["send"]
     assert (send["outcome"], "where its objects arrive" in send["reason"]) == ("failed", True)
 

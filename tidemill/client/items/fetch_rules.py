@@ -18,6 +18,11 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _NAMES = "Correct it. If the item is not a file, or is on a mount of the machines, use {uri} instead of {input}."
 
 
+def names_object(uri: str) -> bool:
+    """True if machines can fetch an object of this name, wherever it is."""
+    return _PLAIN.fullmatch(uri) is not None
+
+
 @dataclass(frozen=True)
 class FetchRules:
     """Rules for items that a cloud's machines fetch; `files`: these may see this machine's files."""

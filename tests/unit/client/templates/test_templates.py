@@ -232,6 +232,17 @@ def test_a_template_that_others_have_written_gives_them_nothing_of_who_sends_it(
     assert not list(world.store.list("uploads"))
 
 
+def test_a_version_is_what_its_name_says(world: World) -> None:
+    other = world.save("weekly")
+    world.save()
+    for number in ("007", "\u0663", "9" * 12, "x"):
+        world.store.put(f"templates/nightly/versions/{number}.json", b"{}")
+    assert world.pipeline.templates.find("nightly").version == 1
+    world.store.put(layout.template_version("nightly", 2), other.model_dump_json().encode())
+    with pytest.raises(TamperedError, match="weekly@1"):
+        world.pipeline.templates.send("nightly", "2026-11-22")
+
+
 def test_code_that_was_exchanged_is_not_sent(world: World, tmp_path: Path) -> None:
     (tmp_path / "tile.py").write_text("print(1)")
     (tmp_path / "other.py").write_text("print(2)")
