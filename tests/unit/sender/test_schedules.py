@@ -295,6 +295,15 @@ def test_a_job_that_has_missed_its_start_holds_nothing_up(world: World, overlap:
     assert (fourth["outcome"], "has not ended" in fourth["reason"]) == ("skipped", True)
 
 
+def test_a_time_whose_job_was_removed_is_not_sent_again(world: World) -> None:
+    (sent,) = world.fire("2026-11-20T02:00+01:00")
+    world.store.delete([name for name in world.store.list("jobs") if sent["job"] in name])
+    assert world.fire("2026-11-20T02:00+01:00") == [sent]
+    with pytest.raises(CallerError, match=f"its job {sent['job']} is gone.*Each time has one job"):
+        world.pipeline.templates.send("nightly", "2026-11-20")
+    assert world.jobs() == []
+
+
 def test_a_time_in_the_future_means_now(world: World) -> None:
     world.fire("2026-11-20T02:00+01:00")
     assert kinds(world.fire("2027-11-20T02:00+01:00", late=-timedelta(days=364))) == ["21 sent"]

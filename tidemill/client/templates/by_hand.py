@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from tidemill.client.items.source import NoItemsError
+from tidemill.client.journal import known_spec
 from tidemill.client.site import Log, Site
 from tidemill.client.templates.sends import Send, send
 from tidemill.descriptor import Schedule
@@ -40,6 +41,9 @@ def send_by_hand(site: Site, reference: str, at: str | datetime | None, schedule
             outcome = "skipped" if isinstance(error, NoItemsError) else "failed"
             wanted.note(site, outcome, template.version, str(error))
         raise
+    if note.job and known_spec(site.store, note.job) is None:
+        problem = f"{template.name} was sent for {wanted.time:%Y-%m-%d %H:%M %Z}, and its job {note.job} is gone."
+        raise CallerError(problem, "Each time has one job, also when it was removed: give another time.", what="at")
     if wanted.trigger != "hand":
         log(f"{note.job} is the job of {wanted.trigger} for {wanted.time:%Y-%m-%d %H:%M %Z}.")
     return note
