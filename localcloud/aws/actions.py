@@ -227,7 +227,8 @@ WITHOUT_RESOURCE = {
 }
 # Actions that cover many operations: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbudgetservice.html
 COVERING = {"budgets": ((re.compile(r"Describe"), "ViewBudget"), (re.compile(r"(?!.*Tag)"), "ModifyBudget")),
-            "lambda": ((re.compile(r"Invoke$"), "InvokeFunction"),)}  # fmt: skip
+            "lambda": ((re.compile(r"Invoke$"), "InvokeFunction"),),
+            "sqs": tuple((re.compile(f"{name}Batch$"), name) for name in ("SendMessage", "DeleteMessage"))}  # fmt: skip
 # Calls that hand a role to a service: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 PASSING = {"RegisterJobDefinition": "ecs-tasks", "CreateComputeEnvironment": "ec2", "UpdateComputeEnvironment": "ec2",
            "CreateDeliveryStream": "firehose", "PutSubscriptionFilter": "logs", "RunInstances": "ec2",

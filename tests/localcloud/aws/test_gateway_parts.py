@@ -241,3 +241,14 @@ def test_cloudwatch_is_understood_in_the_protocol_of_other_sdks(form: str, actio
     assert [(check.action, check.resource.rpartition(f"{accounts.ACCOUNT}:")[2]) for check in call.checks] == [
         (f"cloudwatch:{action}", resource) for resource in resources
     ]
+
+
+@pytest.mark.parametrize("operation", ["SendMessage", "DeleteMessage"])
+def test_a_batch_of_messages_needs_the_permission_of_one(operation: str):
+    queue = {"QueueUrl": f"https://sqs.{REGION}.amazonaws.com/{accounts.ACCOUNT}/tiles", "Entries": []}
+    environ: dict[str, Any] = {"REQUEST_METHOD": "POST", "PATH_INFO": "/", "RAW_URI": "/", "QUERY_STRING": ""}
+    environ |= {"CONTENT_TYPE": "application/x-amz-json-1.0", "HTTP_X_AMZ_TARGET": f"AmazonSQS.{operation}Batch"}
+    environ["localcloud.body"] = json.dumps(queue).encode()
+    call = read_call(environ, Scope("key", "20261123", REGION, "sqs", (), ""))
+    arn = f"arn:aws:sqs:{REGION}:{accounts.ACCOUNT}:tiles"
+    assert [(check.action, check.resource) for check in call.checks] == [(f"sqs:{operation}", arn)]
