@@ -21,7 +21,7 @@ from tests.chaos.bucket import NAME, Bucket
 from tidemill import layout
 from tidemill.client.job import Job
 from tidemill.client.watch import wait as looks
-from tidemill.layout import CREATE_PROBE, JOURNAL
+from tidemill.layout import CREATE_PROBE, ENDS, JOURNAL
 from tidemill.ledger import Ledger, Outcome, Record
 
 T = TypeVar("T")
@@ -313,7 +313,7 @@ class World:
         least = ELEVEN if self.batch.victim >= 0 else 0
         report.check(counts.reclaims >= least, f"only {counts.reclaims} reclaims were counted")
         self.check_attempts(report, ledger, outcomes)
-        prefixes = (f"jobs/{job.id}/", f"out/{job.id}/", f"{JOURNAL}/")
+        prefixes = (f"jobs/{job.id}/", f"out/{job.id}/", f"{JOURNAL}/", f"{ENDS}/")
         outside = [key for key in self.bucket.writes if not key.startswith(prefixes) and key != CREATE_PROBE]
         report.check(not outside, f"written outside of the job's prefixes: {outside[:10]}")
         report.check(not self.bucket.replaced, f"replaced: {self.bucket.replaced[:10]}")

@@ -30,6 +30,8 @@ ARNS = {
     "FirehoseDeliveryStream": PREFIX.format("firehose") + "deliverystream/",
     "FileSystem": PREFIX.format("elasticfilesystem") + "file-system/",
     "AccessPoint": PREFIX.format("elasticfilesystem") + "access-point/",
+    "Queue": PREFIX.format("sqs"),
+    "Function": PREFIX.format("lambda") + "function:",
     "Role": f"arn:aws:iam::{ACCOUNT}:role/",
     "Topic": PREFIX.format("sns"),
     "Key": PREFIX.format("kms") + "key/",
@@ -106,6 +108,7 @@ GROWS: dict[str, Callable[[int], dict[str, Any]]] = {
             "kms_keys": [f"arn:aws:kms:ap-southeast-2:{ACCOUNT}:key/{each:036}" for each in range(n)],
         }
     },
+    "sender": lambda n: {**images(n, "registry"), "sends": True, "monitoring": {"job_channels": topics(5)}},
     "secrets": lambda n: queue(secrets={f"S{each}": f"{PARAMETER}{each}".ljust(120, "s") for each in range(n)}),
 }
 
@@ -114,6 +117,9 @@ def config(grown: dict[str, Any]) -> dict[str, Any]:
     own = {key.removeprefix("tidemill:"): value for key, value in stack("aws").items() if key.startswith("tidemill:")}
     for each in own["queues"].values():
         del each["mounts"]
+    sending = {key: own.pop(key) for key in ("schedules", "arrivals", "data", "worker_image")}
+    if grown.pop("sends", False):
+        own |= sending
     return {**own, "access": {**own["access"], "advise": True}, **grown}
 
 
@@ -166,6 +172,10 @@ INLINE = (
     "characters of names in all is not allowed. Allowed: what IAM takes for a role, about 8740 characters. Name "
     "prefixes or buckets that hold more, share secrets and images, or make a second stack."
 )
+SENDER = (
+    "is not allowed. Allowed: what IAM takes for the sender's role, 10240 characters. Name the few `queues` that each "
+    "schedule and arrival sends to, or prefixes that hold more."
+)
 TRUST = (
     "is not allowed. Allowed: what IAM takes for a role's trust, 2048 characters. Name one role that people assume, or "
     "the account's root, whose own IAM policies then decide."
@@ -192,6 +202,12 @@ TRUST = (
         ("submitters", "tidemill:access.submitters: 20 principals with 2130 characters in all", TRUST),
         ("prefixes and topics", "tidemill:data: 65 buckets and prefixes and 5 topics with 8840", INLINE),
         ("keys", "tidemill:data: 1 buckets and prefixes and 0 topics with 8793", INLINE),
+        (
+            "sender",
+            "tidemill:schedules: 39 queues and images, 1 buckets and prefixes and 5 topics, with 10390 characters "
+            "in all,",
+            SENDER,
+        ),
         ("secrets", "tidemill:queues: 35 secrets and 0 repositories with 8855", INLINE),
     ],
 )

@@ -12,6 +12,7 @@ import json
 import re
 import runpy
 from functools import partial
+from keyword import iskeyword
 from typing import Any
 
 import pulumi
@@ -36,6 +37,7 @@ WITHOUT = {
     "aws:ec2/route:Route": "a part of its table",
     "aws:ec2/routeTableAssociation:RouteTableAssociation": "a part of its table",
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": "a part of its repository",
+    "aws:ecr/repositoryPolicy:RepositoryPolicy": "a part of its repository",
     "aws:efs/backupPolicy:BackupPolicy": "a part of its file system",
     "aws:efs/fileSystemPolicy:FileSystemPolicy": "a part of its file system",
     "aws:efs/mountTarget:MountTarget": "a part of its file system; its network interface is not billed",
@@ -48,8 +50,10 @@ WITHOUT = {
     "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock": "a part of its bucket",
     "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration": "a part of its bucket",
     "aws:s3/bucketVersioning:BucketVersioning": "a part of its bucket",
+    "aws:scheduler/schedule:Schedule": "a part of its group",
     "aws:sns/topicPolicy:TopicPolicy": "a part of its topic",
     "aws:sns/topicSubscription:TopicSubscription": "a part of its topic",
+    "aws:sqs/queuePolicy:QueuePolicy": "a part of its queue",
     # AWS has no tags for them.
     "aws:cloudwatch/dashboard:Dashboard": "AWS has none; $3 per month beyond the first three of an account",
     "aws:cloudwatch/queryDefinition:QueryDefinition": "AWS has none; it is not billed",
@@ -88,7 +92,8 @@ WITHOUT = {
 def property_of(kind: str) -> str | None:
     """The property of a type that holds its tags, as the SDK has it."""
     package, module, name = re.fullmatch(r"(\w+):(\w+)/\w+:(\w+)", kind).groups()  # type: ignore[union-attr]
-    sdk: Any = importlib.import_module(f"pulumi_{package}.{module}")
+    # A word of Python's has an underscore more.
+    sdk: Any = importlib.import_module(f"pulumi_{package}.{module}{'_' * iskeyword(module)}")
     takes = inspect.signature(getattr(sdk, name)._internal_init).parameters
     names = {"aws": ["tags"], "gcp": ["user_labels", "labels"]}[package]
     found = next((each for each in names if each in takes), None)

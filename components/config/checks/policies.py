@@ -28,9 +28,9 @@ MOST_QUEUES_AND_IMAGES = 24
 MOST_OF_A_ROLE = 40
 """The same ARNs where the submitter role holds its permissions itself, as it does with a boundary."""
 
-_FIRST, _FURTHER, _ADVISE, _INLINE, _TRUST = 2_430, 200, 340, 1_500, 150
+_FIRST, _FURTHER, _ADVISE, _INLINE, _TRUST, _SENDER = 2_430, 200, 340, 1_500, 150, 2_000
 """Characters that every stack has, with the longest names: of the first of the submitters' policies, of each further
-one, of the one with advice, of a role's inline policies and of a trust policy."""
+one, of the one with advice, of a role's inline policies, of a trust policy, and of the sender's inline policies."""
 
 _OUTPUT = 128
 """Characters that an output counts as, which has no value yet. IAM has the last word."""
@@ -48,6 +48,7 @@ def check_policies(config: StackConfig) -> None:
     """Every policy of a stack must be small enough."""
     _check_submitters(config)
     _check_inline(config)
+    _check_sender(config)
     _check_trust(config)
 
 
@@ -161,6 +162,31 @@ def _check_inline(config: StackConfig) -> None:
                 f"what IAM takes for a role, about {MOST_INLINE - _INLINE} characters",
                 "Name prefixes or buckets that hold more, share secrets and images, or make a second stack",
             )
+
+
+def _check_sender(config: StackConfig) -> None:
+    """The sender's role holds all its permissions itself."""
+    if not config.sends:
+        return
+    sent = [*config.schedules.values(), *config.arrivals.values()]
+    queues = {
+        name: queue
+        for name, queue in config.queues.items()
+        if any(each.queues is None or name in each.queues for each in sent)
+    }
+    data, topics = [*config.data.read, *config.data.write], config.monitoring.job_channels.values()
+    needed = _SENDER + sum(_submit_size(config, name, queue) for name, queue in queues.items())
+    needed += _data_size(config, data) + sum(3 + length(topic, _OUTPUT) for topic in topics)
+    needed += sum(_ARN + len(f"{config.team}-{config.environment}-{name}-q-1a2b3c4") for name in config.arrivals)
+    if needed > MOST_INLINE:
+        entries = len(queues) + sum(len(queue.images) for queue in queues.values())
+        raise ConfigError(
+            key_path(["schedules" if config.schedules else "arrivals"]),
+            f"{entries} queues and images, {len(data)} buckets and prefixes and {len(topics)} topics, "
+            f"with {needed} characters in all,",
+            f"what IAM takes for the sender's role, {MOST_INLINE} characters",
+            "Name the few `queues` that each schedule and arrival sends to, or prefixes that hold more",
+        )
 
 
 def _data_size(config: StackConfig, uris: Collection[pulumi.Input[str]]) -> int:
