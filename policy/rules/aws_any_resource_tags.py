@@ -24,7 +24,8 @@ TYPES = (
     "aws:efs/accessPoint:AccessPoint", "aws:efs/fileSystem:FileSystem", "aws:iam/instanceProfile:InstanceProfile",
     "aws:iam/policy:Policy", "aws:iam/role:Role", "aws:kinesis/firehoseDeliveryStream:FirehoseDeliveryStream",
     "aws:kms/key:Key", "aws:lambda/function:Function", "aws:rds/instance:Instance", "aws:s3/bucket:Bucket",
-    "aws:s3/bucketV2:BucketV2", "aws:scheduler/scheduleGroup:ScheduleGroup", "aws:sns/topic:Topic", "aws:sqs/queue:Queue",
+    "aws:s3/bucketV2:BucketV2", "aws:scheduler/scheduleGroup:ScheduleGroup", "aws:sns/topic:Topic",
+    "aws:sqs/queue:Queue",
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
 )  # fmt: skip

@@ -173,7 +173,7 @@ INLINE = (
     "prefixes or buckets that hold more, share secrets and images, or make a second stack."
 )
 SENDER = (
-    "is not allowed. Allowed: what IAM takes for the sender's role, 10240 characters. Name the few `queues` that each "
+    "characters in all, is not allowed. Allowed: what IAM takes for the sender's role, 10240 characters. Name the few `queues` that each "
     "schedule and arrival sends to, or prefixes that hold more."
 )
 TRUST = (
@@ -204,8 +204,7 @@ TRUST = (
         ("keys", "tidemill:data: 1 buckets and prefixes and 0 topics with 8793", INLINE),
         (
             "sender",
-            "tidemill:schedules: 39 queues and images, 1 buckets and prefixes and 5 topics, with 10390 characters "
-            "in all,",
+            "tidemill:schedules: 39 queues and images, 1 buckets and prefixes and 5 topics, with 10390",
             SENDER,
         ),
         ("secrets", "tidemill:queues: 35 secrets and 0 repositories with 8855", INLINE),
