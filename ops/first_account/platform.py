@@ -141,8 +141,9 @@ PLATFORM = (
         "t, then u; the REPORT lines of the function's log group, on GCP the latencies in the service's request log; "
         "the history again after a change of clocks",
         "each time has one job, and each file is in exactly one, by its own name; files are there a minute after "
-        "`settle_minutes`. A send takes about 30 seconds, and a look where nothing has arrived about half a second; the "
-        "first call, which pulls the image, ten seconds more at most. The hour that clocks skip or repeat has no job twice.",
+        "`settle_minutes`. A send takes about 30 seconds, and a look where nothing has arrived about half a second; "
+        "the first call, which pulls the image, ten seconds more at most. The hour that clocks skip or repeat has no "
+        "job twice.",
         "Seconds: SEND_SECONDS and TICK_SECONDS in components/sending.py. A file is missing or has another name: look "
         "at a message of the queue, then tidemill/clouds/aws/events.py or gcp/events.py. No message: the bucket does "
         "not send its events, or the pattern in components/aws/sending/arrivals.py is wrong.",

@@ -129,7 +129,9 @@ def test_a_schedule_sends_a_template_with_the_clients_in_the_workers_image(team:
     s3 = client(team.cloud.env, "s3")
     now = datetime.now(UTC)
     due = (now + timedelta(days=1)).replace(hour=2, minute=0, second=0, microsecond=0)
-    s3.put_object(Bucket=DATA, Key=f"raw/{due:%Y/%m/%d}/a", Body=b"a")
+    # The sender believes its own clock, by which yesterday's or today's time is the newest.
+    for ago in (1, 2):
+        s3.put_object(Bucket=DATA, Key=f"raw/{due - timedelta(days=ago):%Y/%m/%d}/a", Body=b"a")
     program = (sys.executable, str(PROGRAMS / "digest.py"), "{input}", "{output}")
     pattern = f"s3://{DATA}/raw/{{time:%Y/%m/%d}}/**"
     team.tidemill("template", "save", "tiles", "--queue", "cpu", "--items", pattern, "--", *program)
