@@ -173,8 +173,8 @@ INLINE = (
     "prefixes or buckets that hold more, share secrets and images, or make a second stack."
 )
 SENDER = (
-    "characters in all, is not allowed. Allowed: what IAM takes for the sender's role, 10240 characters. Name the few `queues` that each "
-    "schedule and arrival sends to, or prefixes that hold more."
+    "characters in all, is not allowed. Allowed: what IAM takes for the sender's role, 10240 characters. Name the few "
+    "`queues` that each schedule and arrival sends to, or prefixes that hold more."
 )
 TRUST = (
     "is not allowed. Allowed: what IAM takes for a role's trust, 2048 characters. Name one role that people assume, or "

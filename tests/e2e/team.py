@@ -96,7 +96,7 @@ class Member:
     def _typed(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         with self._login(), redirect_stdout(out), redirect_stderr(err):
-            code = main(arguments)
+            code = main([*arguments])
         printed, told = (each.detach().getvalue().decode() for each in (out, err))
         return code, printed, told
 

@@ -62,7 +62,7 @@ class Here:
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
-            code = cli.main(arguments)
+            code = cli.main([*arguments])
         said, told = (each.detach().getvalue().decode() for each in (out, err))
         return subprocess.CompletedProcess(arguments, code, said, told)
 

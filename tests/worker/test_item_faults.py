@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from tidemill.client.plan.spec import build_spec
+from tidemill.errors import StoreUnavailableError
 from tidemill.job import Item
 from tidemill.ledger import Outcome
 from tidemill.store import Store, Stores
@@ -89,6 +90,9 @@ class Outcomes(list[Outcome]):
         self.append(outcome)
 
     def sending(self, task: Task) -> None:
+        raise NotImplementedError
+
+    def unavailable(self, task: Task, error: StoreUnavailableError) -> None:
         raise NotImplementedError
 
     def again(self, task: Task, attempt: int, memory_mib: int | None = None) -> None:
