@@ -16,7 +16,7 @@ from tests.unit.client_fakes import pipeline, uris
 from tidemill import code
 from tidemill.client import Pipeline
 from tidemill.code import entries, in_code, pack
-from tidemill.errors import CallerError
+from tidemill.errors import CallerError, DamagedError
 from tidemill.ledger import Ledger
 
 FILES = {"features.py": "print(1)\n", "lib/tool.py": "X = 2\n", "run.sh": "#!/bin/sh\n"}
@@ -408,6 +408,18 @@ def test_a_file_that_changes_while_it_is_packed_is_refused_and_nothing_is_left(f
 def test_a_command_s_files_are_found_in_the_code(folder, word, becomes):
     write(folder.parent, {"outside.py": ""})
     assert in_code(["python3", word], folder) == ["python3", becomes]
+
+
+def test_an_archive_that_unpacks_to_more_than_code_may_have_is_damaged(folder, monkeypatch):
+    """One of the store, where others write."""
+    packed, store = pack(folder), pipeline()[0].store
+    store.upload(packed.path, "code")
+    assert code.fetched(store, "code").contents == packed.contents
+    for limit in ("MAX_BYTES", "MAX_FILES"):
+        with monkeypatch.context() as patched:
+            patched.setattr(code, limit, 2)
+            with pytest.raises(DamagedError, match="it has more than"):
+                code.fetched(store, "code")
 
 
 def test_a_submit_uploads_the_code_once_and_its_round_names_it(folder):

@@ -312,13 +312,16 @@ def _read(path: Path) -> tuple[dict[str, str], int]:
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
         for member in tar:
+            size += member.size
+            # Whoever writes into the store may have packed what unpacks for hours.
+            if len(contents) >= MAX_FILES or size > MAX_BYTES:
+                raise tarfile.TarError(f"it has more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB")
             data = tar.extractfile(member) if member.isfile() else None
             digest = hashlib.sha256()
             while data and (block := data.read(1 << 20)):
                 digest.update(block)
             mark = " executable" if member.mode & 0o100 else ""
             contents[member.name] = f"-> {member.linkname}" if data is None else f"{digest.hexdigest()}{mark}"
-            size += member.size
     return contents, size
 
 

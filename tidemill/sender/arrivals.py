@@ -6,12 +6,13 @@ step may end in between: the next sender goes on, and no object is taken twice.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+import regex
 
 from tidemill import layout
 from tidemill.client.items.fetch_rules import names_object
@@ -36,6 +37,8 @@ PAGE_SECONDS = 20.0
 """Events are in the log after so long: a queue delivers them again when they are not forgotten."""
 LONGEST_WAIT = timedelta(hours=1)
 """Objects that have waited so long are sent, even if more come without a pause."""
+MATCH_SECONDS = 60.0
+"""A pattern that takes longer for all names together is refused: it would take the time of all other arrivals."""
 _HOUR = timedelta(hours=1)
 
 
@@ -200,4 +203,23 @@ class ArrivalSender:
         if not isinstance(pattern, str) or not WILD.search(pattern):
             yield from uris
             return
-        yield from filter(re.compile(translate(pattern)).fullmatch, uris)
+        yield from _meant(pattern, uris)
+
+
+def _meant(pattern: str, uris: Iterator[str]) -> Iterator[str]:
+    """The names that a pattern means.
+
+    Raises:
+        CallerError: It takes too long, as with many `*` one after the other.
+    """
+    expression, left = regex.compile(translate(pattern)), MATCH_SECONDS
+    for uri in uris:
+        begun = time.monotonic()
+        try:
+            meant = expression.fullmatch(uri, timeout=max(left, 0.001))
+        except TimeoutError:
+            allowed = f"a pattern that all names are compared with in {MATCH_SECONDS:g} seconds"
+            raise CallerError.about("items", pattern, allowed, "Save the template with fewer `*`.") from None
+        left -= time.monotonic() - begun
+        if meant:
+            yield uri

@@ -12,7 +12,7 @@ import zstandard
 from tests.unit.template_fakes import World
 from tidemill import layout
 from tidemill.errors import CloudError, DamagedError
-from tidemill.sender import answer
+from tidemill.sender import answer, arrivals
 from tidemill.templates import seen_objects
 from tidemill.templates.seen_objects import SeenObjects
 
@@ -134,6 +134,15 @@ def test_a_pattern_means_some_of_the_objects(world: World) -> None:
     assert sorted(world.taken()) == ["a.jpg", "deep/c.jpg"]
     world.arrive("d.txt")
     assert world.tick(10)["send"]["outcome"] == "skipped"
+
+
+def test_a_pattern_that_takes_too_long_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MATCH_SECONDS", 0.0)
+    world.save("tiles", TILE, "s3://incoming/**a**a**a**a**a**a**a**a**b")
+    world.arrive("a" * 200 + "bc")
+    note = world.tick(10)["send"]
+    assert note["outcome"] == "failed"
+    assert "compared with in 0 seconds" in note["reason"]
 
 
 def test_a_template_that_is_gone_pauses_and_what_arrives_is_sent_later(world: World) -> None:
