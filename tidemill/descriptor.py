@@ -210,7 +210,7 @@ class NotifyTarget(_Model):
 class _Sent(_Model):
     """A template that the sender sends."""
 
-    template: Name
+    template: str = Field(description="Its name, or its name and version: `nightly@3`.")
     queues: list[str] = Field(description="The queues that the sender submits to.")
 
 

@@ -12,14 +12,18 @@ _VALUE = r"(\d{1,2}|[A-Za-z]{3})"
 _FIELD = rf"(\*(/\d{{1,2}})?|{_VALUE}(-{_VALUE}(/\d{{1,2}})?)?)"
 _CRON = re.compile(rf"{_FIELD}(,{_FIELD})*( {_FIELD}(,{_FIELD})*){{4}}")
 """What cron, EventBridge and Cloud Scheduler all know."""
+_TEMPLATE = re.compile(r"[a-z][a-z0-9-]{0,40}(@[1-9][0-9]{0,8})?")
 _ZONE = re.compile(r"UTC|[A-Za-z_]+(/[A-Za-z0-9_+-]+){1,2}")
 
 
 class _Sent(Model):
     """A template that the sender sends."""
 
-    template: Name = Field(
-        description="The template that is sent, by the name that its submitter gave it. It need not exist yet."
+    template: Annotated[
+        str, matching(_TEMPLATE, "a template's name, or its name and version such as nightly@3", 51)
+    ] = Field(
+        description="The template that is sent, by the name that its submitter gave it: its newest version, or "
+        "`nightly@3` for one. It need not exist yet."
     )
     queues: Annotated[list[Name], unique] | None = Field(
         default=None,
