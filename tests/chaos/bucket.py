@@ -60,7 +60,8 @@ class Bucket(LoopbackS3):
                 fault = self.owed.pop(0)
             elif dice.random() < self.rate:
                 fault = dice.choice(FAULTS[method])
-            elif conditional and dice.random() < 4 * self.rate:
+            # A writer gives up after four in a row, which no store has answered.
+            elif conditional and self._asked[method, key] % 4 and dice.random() < 4 * self.rate:
                 fault = "409"
             self.failures[fault or "none"] += 1
             return fault

@@ -1,7 +1,8 @@
-"""Templates that the sender of a stack on GCP sends: at a time of a schedule, and when files have arrived.
+"""A template that the sender of a stack on GCP sends at a time of a schedule.
 
 The sender is the worker's image as a process, with the login of its own account, and the clock of Cloud Scheduler is
-turned. How long Cloud Run takes to start it is not shown here.
+turned. How long Cloud Run takes to start it is not shown here, nor that files which arrive become a job: only tests in
+memory and the stack's life on the engine show that on GCP.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import pytest
 
 from localcloud.cloud import GcpCloud
 from tests.e2e.gcp import DATA, TIME_FACTOR, GcpTeam, gcp_team_up
-from tests.e2e.team import await_that
 from tests.worker_image import cached
 from worker_image import image
 
@@ -70,21 +70,3 @@ def test_a_schedule_sends_a_job_once_and_a_machine_runs_it(team: GcpTeam) -> Non
     assert sorted(team.read(f"{each['output']}copy") for each in outcomes) == [b"item 0", b"item 1", b"item 2"]
     assert team.cloud.control("scheduler/turn", to=due.timestamp(), job=at_night) == [], "it has been called"
     assert [each["job"] for each in jobs_of(team, "nightly")] == [job["job"]]
-
-
-def test_files_that_arrive_become_the_items_of_one_job(team: GcpTeam) -> None:
-    team.tidemill("template", "save", "tiles", "--queue", "cpu", "--", *COPY)
-    for index in range(3):
-        team.objects.put(DATA, f"new/{index}", f"tile {index}".encode())
-    team.objects.put(DATA, "elsewhere", b"not told")
-    look = called(team, "look")
-
-    def sent() -> list[dict[str, Any]]:
-        assert team.cloud.control("scheduler/run", job=look) == {look: {}}
-        return jobs_of(team, "tiles")
-
-    [job] = await_that(sent, "the files have settled")
-    team.tidemill("wait", job["job"])
-    outcomes = team.results(job["job"])
-    assert sorted(team.read(f"{each['output']}copy") for each in outcomes) == [b"tile 0", b"tile 1", b"tile 2"]
-    assert len(sent()) == 1

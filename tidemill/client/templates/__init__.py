@@ -125,7 +125,7 @@ class Templates:
 
         Example:
             >>> pipeline.templates.remarks("nightly")
-            []
+            ['Template nightly has never been sent. It is sent by hand.']
         """
         from tidemill.client.templates.history import send_remarks
 
