@@ -11,7 +11,7 @@ from ..config.later import is_plain, plain
 from ..outputs import whole
 from .account import Account, account_of
 from .key import use_keys
-from .policy import Statement, allow, deny, document, grant, trust
+from .policy import Statement, allow, deny, document, grant, role_of, trust
 
 _TASKS = "ecs-tasks.amazonaws.com"
 _READ_SECRET, _WRITE_SECRET = "secretsmanager:GetSecretValue", "secretsmanager:PutSecretValue"
@@ -90,13 +90,7 @@ class AwsIdentity(pulumi.ComponentResource):
         )
 
     def _role(self, suffix: str, assume: pulumi.Input[str]) -> aws.iam.Role:
-        return aws.iam.Role(
-            f"{self.pulumi_resource_name}-{suffix}",
-            assume_role_policy=assume,
-            permissions_boundary=self._args.permission_boundary,
-            tags=self._args.tags,
-            opts=self._child,
-        )
+        return role_of(self, suffix, assume, self._args.permission_boundary, self._args.tags)
 
     def grant_data(
         self,

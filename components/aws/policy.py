@@ -41,6 +41,23 @@ def trust(service: pulumi.Input[str], source_account: pulumi.Input[str] | None =
     return document([statement])
 
 
+def role_of(
+    component: pulumi.Resource,
+    suffix: str,
+    assume: pulumi.Input[str],
+    boundary: pulumi.Input[str] | None,
+    tags: Mapping[str, str] | None,
+) -> aws.iam.Role:
+    """A role, child of the component that makes it, with the boundary and tags that all roles of a stack have."""
+    return aws.iam.Role(
+        f"{component.pulumi_resource_name}-{suffix}",
+        assume_role_policy=assume,
+        permissions_boundary=boundary,
+        tags=tags,
+        opts=pulumi.ResourceOptions(parent=component),
+    )
+
+
 def grant(
     component: pulumi.Resource,
     what: str,

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from ...base import as_args, token
 from ..account import account_of
-from ..policy import Statement, allow, grant, trust
+from ..policy import Statement, allow, grant, role_of, trust
 from .schedule_times import six_fields
 
 FUNCTION_SECONDS = 900
@@ -106,13 +106,7 @@ class AwsSender(pulumi.ComponentResource):
             grant(self, "receive", self.role, [allow(["sqs:DeleteMessage", "sqs:ReceiveMessage"], queues)])
 
     def _role(self, suffix: str, assume: pulumi.Input[str]) -> aws.iam.Role:
-        return aws.iam.Role(
-            f"{self.pulumi_resource_name}-{suffix}",
-            assume_role_policy=assume,
-            permissions_boundary=self._args.permission_boundary,
-            tags=self._args.tags,
-            opts=self._child,
-        )
+        return role_of(self, suffix, assume, self._args.permission_boundary, self._args.tags)
 
     def _call(self, name: str, function: "aws.lambda_.Function") -> None:
         """Make the schedules. Their names are those of the stack file, and no such name begins with an underscore."""
