@@ -213,6 +213,11 @@ class _Sent(_Model):
     template: str = Field(description="Its name, or its name and version: `nightly@3`.")
     queues: list[str] = Field(description="The queues that the sender submits to.")
 
+    @property
+    def template_name(self) -> str:
+        """Its template, whatever the version."""
+        return self.template.partition("@")[0]
+
 
 class Schedule(_Sent):
     """A template and the times at which it is sent."""

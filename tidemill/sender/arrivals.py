@@ -24,10 +24,11 @@ from tidemill.client.upload.versions import number_of
 from tidemill.clouds.events import ArrivalEvents, EventBatch
 from tidemill.descriptor import Arrival
 from tidemill.errors import CallerError
-from tidemill.sender.trying import paused, row, tried
+from tidemill.sender.trying import row, tried
 from tidemill.templates.arrival_log import ArrivalEntry, ArrivalLog, Arrived, LogEnd, TakenPages
 from tidemill.templates.moments import with_time
 from tidemill.templates.notes import end_of
+from tidemill.templates.pauses import paused
 from tidemill.templates.template import find_template
 
 PAGE_OBJECTS = 10_000
@@ -62,7 +63,7 @@ class ArrivalSender:
         self._trigger = f"arrivals {self.name}"
         bucket_alone = "/" not in self.arrival.prefix.partition("://")[2]
         self._prefix = f"{self.arrival.prefix}/" if bucket_alone else self.arrival.prefix
-        self._template = self.arrival.template.partition("@")[0]
+        self._template = self.arrival.template_name
         self._log = ArrivalLog(self.site.store, self._template, self._trigger)
 
     def look(self) -> dict[str, Any]:

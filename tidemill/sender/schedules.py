@@ -15,8 +15,9 @@ from tidemill.client.site import Site
 from tidemill.client.templates.by_hand import cron_of
 from tidemill.client.templates.sends import Send, written_job
 from tidemill.descriptor import Schedule
-from tidemill.sender.trying import paused, row, tried
+from tidemill.sender.trying import row, tried
 from tidemill.templates.notes import NotedSend, SendNote, end_of
+from tidemill.templates.pauses import paused
 from tidemill.templates.times import due_before
 
 EARLY = timedelta(minutes=1)

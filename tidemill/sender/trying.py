@@ -11,7 +11,6 @@ from tidemill.client.site import Site
 from tidemill.client.templates.sends import Overlap, Send, send
 from tidemill.errors import CallerError, CloudError, DamagedError
 from tidemill.ledger.documents import TamperedError, UnreadableError
-from tidemill.store import Store
 from tidemill.templates.notes import FAILURES, NoteKind, SendNote
 from tidemill.templates.pauses import Pause, add_pause, newest_pause
 from tidemill.templates.template import newest_template
@@ -38,12 +37,6 @@ def tried(site: Site, wanted: Send, kinds: frozenset[str], overlap: Overlap = "a
         note = _noted(site, wanted, "denied", error)
     _pause_after_failures(site, wanted, note)
     return note
-
-
-def paused(store: Store, template: str) -> Pause | None:
-    """The pause of a template; None while it is sent."""
-    pause = newest_pause(store, template)
-    return pause if pause is not None and pause.paused else None
 
 
 def row(note: SendNote) -> dict[str, Any]:

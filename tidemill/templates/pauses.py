@@ -33,6 +33,12 @@ def newest_pause(store: Store, template: str) -> Pause | None:
     return read_document(store, _name(template, number), Pause) if number else None
 
 
+def paused(store: Store, template: str) -> Pause | None:
+    """The pause of a template; None while it is sent."""
+    pause = newest_pause(store, template)
+    return pause if pause is not None and pause.paused else None
+
+
 def add_pause(store: Store, template: str, pause: Pause) -> bool:
     """Pause or resume a template. False where it is so already, by another's note."""
     while True:

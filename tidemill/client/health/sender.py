@@ -13,7 +13,7 @@ from tidemill.errors import CloudError
 from tidemill.layout import DESCRIPTOR
 from tidemill.templates.arrival_log import ArrivalLog
 from tidemill.templates.notes import FAILURES, NotedSend, TriggerNotes
-from tidemill.templates.pauses import newest_pause
+from tidemill.templates.pauses import paused
 from tidemill.templates.times import due_before
 
 LATE = timedelta(minutes=20)
@@ -41,7 +41,7 @@ def _guarded(check: str, look: Callable[[], Finding]) -> Finding:
 
 
 def _schedule(site: Site, check: str, schedule: Schedule) -> Finding:
-    template, now = schedule.template.partition("@")[0], site.account.at()
+    template, now = schedule.template_name, site.account.at()
     notes = TriggerNotes(site.store, template, check)
     newest = next(iter(notes.newest()), None)
     if trouble := _trouble(site, check, template, notes, newest):
@@ -59,7 +59,7 @@ def _schedule(site: Site, check: str, schedule: Schedule) -> Finding:
 
 
 def _arrivals(site: Site, check: str, arrival: Arrival) -> Finding:
-    template, now = arrival.template.partition("@")[0], site.account.at()
+    template, now = arrival.template_name, site.account.at()
     notes, log = TriggerNotes(site.store, template, check), ArrivalLog(site.store, template, check)
     newest = next(iter(notes.newest()), None)
     if trouble := _trouble(site, check, template, notes, newest):
@@ -79,8 +79,7 @@ def _bucket(site: Site, check: str, arrival: Arrival) -> Finding:
 
 def _trouble(site: Site, check: str, template: str, notes: TriggerNotes, newest: NotedSend | None) -> Finding | None:
     """The finding of a template that is paused, or whose newest send has failed."""
-    pause = newest_pause(site.store, template)
-    if pause and pause.paused:
+    if pause := paused(site.store, template):
         return Finding(check, "warning", f"{template} is {pause.words()}", f"tidemill template resume {template}")
     if newest and newest.outcome in FAILURES:
         note = notes.read(newest.key, newest.failures[0])

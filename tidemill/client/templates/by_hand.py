@@ -14,7 +14,7 @@ from tidemill.client.templates.sends import Send, send
 from tidemill.descriptor import Schedule
 from tidemill.errors import CallerError
 from tidemill.templates.notes import SendNote
-from tidemill.templates.pauses import Pause, add_pause, newest_pause
+from tidemill.templates.pauses import Pause, add_pause, paused
 from tidemill.templates.template import Template, add_version, find_template
 from tidemill.templates.times import due_before, on_day
 
@@ -31,7 +31,7 @@ def send_by_hand(site: Site, reference: str, at: str | datetime | None, schedule
         problem = f"Template {template.name} has no items: it sends files as they arrive."
         raise CallerError(problem, "Save it with items, to send it by hand.", what="template")
     wanted = _wanted(site, reference, template.name, at, schedule)
-    if (pause := newest_pause(site.store, template.name)) and pause.paused:
+    if pause := paused(site.store, template.name):
         log(f"{template.name} is {pause.words()}; it is sent because you say so.")
     try:
         note = send(site, wanted, wanted.notes(site).find(wanted.key).kinds, log=log)
@@ -54,10 +54,10 @@ def _wanted(site: Site, reference: str, name: str, at: str | datetime | None, sc
     schedules = {
         key: one
         for key, one in site.descriptor.schedules.items()
-        if one.template.partition("@")[0] == name and schedule in (None, key)
+        if one.template_name == name and schedule in (None, key)
     }
     if schedule is not None and schedule not in schedules:
-        known = [key for key, one in site.descriptor.schedules.items() if one.template.partition("@")[0] == name]
+        known = [key for key, one in site.descriptor.schedules.items() if one.template_name == name]
         if not known:
             raise CallerError(
                 "schedule is given, and no schedule sends this template.", "Leave it out.", what="schedule"

@@ -11,7 +11,7 @@ from tidemill import layout
 from tidemill.client.site import Site
 from tidemill.job import NAME_PATTERN
 from tidemill.templates.notes import SendNote, TriggerNotes
-from tidemill.templates.pauses import newest_pause
+from tidemill.templates.pauses import paused
 from tidemill.templates.template import find_template, newest_template, template_names, versions
 
 
@@ -67,7 +67,7 @@ class TemplateRow:
 def template_rows(site: Site) -> list[TemplateRow]:
     """See `Templates.list`."""
     sent = (*site.descriptor.schedules.values(), *site.descriptor.arrivals.values())
-    names = {*template_names(site.store), *(one.template.partition("@")[0] for one in sent)}
+    names = {*template_names(site.store), *(one.template_name for one in sent)}
     return [row for name in sorted(names) if (row := _template_row(site, name))]
 
 
@@ -75,14 +75,14 @@ def _template_row(site: Site, name: str) -> TemplateRow | None:
     template, by = newest_template(site.store, name), senders_of(site, name)
     if template is None and not by:
         return None
-    pause = newest_pause(site.store, name)
+    pause = paused(site.store, name)
     return TemplateRow(
         name=name,
         version=template.version if template else 0,
         queue=template.settings.get("queue") if template else None,
         saved_by=template.saved_by if template else "",
         saved_at=template.saved_at.isoformat(timespec="seconds") if template else "",
-        paused=pause.words() if pause and pause.paused else "",
+        paused=pause.words() if pause else "",
         sent_by=by,
         last=next(iter(_sends(site, name, 1)), None),
     )
@@ -95,7 +95,7 @@ def senders_of(site: Site, template: str) -> list[str]:
         f"{kind} {name}"
         for kind, each in kinds.items()
         for name, one in sorted(each.items())
-        if one.template.partition("@")[0] == template
+        if one.template_name == template
     ]
 
 
@@ -114,10 +114,10 @@ def send_remarks(site: Site, name: str) -> list[str]:
     by, saved = senders_of(site, name), newest_template(site.store, name) is not None
     if not saved and not by:
         return []
-    said, pause = list[str](), newest_pause(site.store, name)
+    said, pause = list[str](), paused(site.store, name)
     if not saved:
         said.append(f"Template {name} is not saved. `tidemill template save {name}` makes what {', '.join(by)} sends.")
-    if pause and pause.paused:
+    if pause:
         said.append(f"Template {name} is {pause.words()}. `tidemill template resume {name}` sends it again.")
     rows = _sends(site, name, 1)
     if saved and not rows:
